@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from ._util.escaping import escaped, get_logger, lasting, shown_session
 from .errors import LossReason
@@ -51,6 +52,7 @@ class EventName(enum.StrEnum):
     LEASE_LATE = "lease.late"
     CONTENTION_BEGUN = "contention.begun"
     CONTENTION_WAITING = "contention.waiting"
+    CONTENTION_BLOCKED = "contention.blocked"
     CONTENTION_ENDED = "contention.ended"
     TENURE_BEGUN = "tenure.begun"
     TENURE_ENDED = "tenure.ended"
@@ -165,6 +167,23 @@ def shown_holder(identity: str, age: float, before: int) -> str:
     return f"{name or 'a holder without a name'} (there for {lasting(age)}{more})"
 
 
+OWNERLESS = "belongs to no session: it will never go away by itself"
+"""The reason to warn of a persistent znode that contenders wait for."""
+
+
+def _blocked(event: Event) -> str:
+    znode = event.fields["znode"]
+    try:
+        created = datetime.fromtimestamp(float(event.fields["created"]), UTC)
+        when = f"{created:%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        when = "at a time that is none"  # a server may say anything
+    return (
+        f"{znode}: contenders wait for this znode, which {OWNERLESS}. It was created {when}. If no "
+        f"program needs it, delete it: aiolead rm {znode}"
+    )
+
+
 def _waiting(event: Event) -> str:
     fields, lasts = event.fields, lasting(float(event.fields["waited"]))
     behind = ""
@@ -204,12 +223,14 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     "of {timeout:g} s, {remaining:.3f} s are left{more}",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
     EventName.CONTENTION_WAITING: _waiting,
+    EventName.CONTENTION_BLOCKED: _blocked,
     EventName.CONTENTION_ENDED: "{recipe} {self.path}: {identity} waited {waited:.3f} s: {outcome}",
     EventName.TENURE_BEGUN: "holds {subject} as {identity} (token {token})",
     EventName.TENURE_ENDED: _ended,
     EventName.ITEM_RETRIED: "{recipe} {self.path}: {identity} released {item} after attempt "
     "{attempt}, the next one follows in {delay:.3f} s",
-    EventName.ITEM_GIVEN_UP: "{recipe} {self.path}: {identity} gave up {item} after attempt {attempt}",
+    EventName.ITEM_GIVEN_UP: "{recipe} {self.path}: {identity} gave up {item} after attempt "
+    "{attempt}",
     EventName.ELECTION_CHANGED: "Election {self.path}: {leaders} lead, first of all {identity!r}",
 }
 

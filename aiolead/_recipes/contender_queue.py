@@ -26,6 +26,7 @@ from ..errors import (
     NoNodeError,
     SequenceExhaustedError,
 )
+from ..events import OWNERLESS
 from ..model import ACL, Created, EventType, Participant, SessionState, Stat, WatchEvent
 from ..paths import basename, join
 from .errors import TRIES, in_background
@@ -50,7 +51,7 @@ from .reading import (
     read_children,
 )
 from .recipe import OnDisconnect, checked_client, checked_path
-from .reporting import OWNERLESS, PathWarnings
+from .reporting import PathWarnings
 from .rivals import HolderQuery, front_of_queue
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
@@ -474,7 +475,7 @@ class Contender:
 
     def holder_query(self) -> HolderQuery | None:
         node = self.znode.current
-        if node is None or self._behind is None or self._behind == self._local.ownerless:
+        if node is None or self._behind is None:
             return None
         return partial(front_of_queue, self._client, self._path, self._names, node.name)
 
@@ -482,8 +483,9 @@ class Contender:
         """Warn of a znode before us that no session owns, as it was read."""
         if not stat.ephemeral_owner:
             self._behind = self._local.ownerless = name
-            path = join(self._path, name)
-            self._local.warnings_of(self._client, self._path).warn_of_ownerless(path)
+            warnings = self._local.warnings_of(self._client, self._path)
+            znode, created = join(self._path, name), stat.ctime / 1000
+            warnings.warn_of_ownerless(self._client, self._path, znode, created)
 
     def _note_front(self) -> None:
         self._behind = None

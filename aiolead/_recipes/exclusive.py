@@ -11,6 +11,7 @@ from typing import Any, final
 
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidPathError, NodeExistsError, NoNodeError
+from ..events import OWNERLESS
 from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
@@ -21,7 +22,7 @@ from .pending_delete import Departure
 from .place import Alarm, discard_all
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
-from .reporting import OWNERLESS, PathWarnings
+from .reporting import PathWarnings
 from .rivals import HolderQuery, only_holder
 from .znode import Znode
 
@@ -154,14 +155,15 @@ class OneZnode:
             self._is_ownerless = True
             if self._closes:
                 return False
-            self._client.backend.shared(self._path, PathWarnings).warn_of_ownerless(self._path)
+            client, path, created = self._client, self._path, stat.ctime / 1000
+            client.backend.shared(path, PathWarnings).warn_of_ownerless(client, path, path, created)
         return stat is None
 
     def obstacle(self) -> str:
         return f"{self._path} {OWNERLESS}" if self._is_ownerless else ""
 
     def holder_query(self) -> HolderQuery | None:
-        return None if self._is_ownerless else partial(only_holder, self._client, self._path)
+        return partial(only_holder, self._client, self._path)
 
     def _on_event(self, event: WatchEvent) -> None:
         # A holder that leaves changes its znode before it deletes it.

@@ -35,6 +35,7 @@ from ..errors import (
     TenureLost,
     UsageError,
 )
+from ..events import OWNERLESS
 from ..model import ACL, SessionState
 from .hold import Held, Tenure
 from .place import Place, acquire, try_acquire
@@ -522,7 +523,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     def _note_obstacle(self, place: Place) -> None:
         self._obstacle = place.obstacle()
-        self._query = None if self._is_silent else place.holder_query()
+        is_known = self._obstacle.endswith(OWNERLESS)  # nobody holds, so nobody is asked for
+        self._query = None if self._is_silent or is_known else place.holder_query()
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED

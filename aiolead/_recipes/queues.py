@@ -65,7 +65,6 @@ from .recipe import (
     checked_path,
 )
 
-
 _FEW = 1000
 
 

@@ -36,9 +36,6 @@ LONGEST_PAUSE = 3600.0
 _MOST_SUBJECTS = 100
 """The most warnings about one path, since others may create any number of znodes."""
 
-OWNERLESS = "belongs to no session: it will never go away by itself"
-"""The reason to warn of a persistent znode that contenders wait for."""
-
 
 class PathWarnings:
     """The warnings that one client has logged about one path; made by `Backend.shared`.
@@ -54,17 +51,22 @@ class PathWarnings:
 
     def warn(self, subject: str, message: str) -> None:
         """Log a warning, unless one with this subject was logged before."""
-        if subject not in self._given and len(self._given) < _MOST_SUBJECTS:
-            self._given = (*self._given, subject)
+        if self.is_new(subject):
             logger.warning("%s", message)
 
-    def warn_of_ownerless(self, path: str) -> None:
-        """Log a warning of a znode that contenders wait for, unless it was logged before."""
-        self.warn(
-            path,
-            f"{path}: contenders wait for this znode, which {OWNERLESS}. Delete it if no program "
-            "needs it",
-        )
+    def is_new(self, subject: str) -> bool:
+        """Whether to warn of a subject: no more if that was asked before."""
+        if subject in self._given or len(self._given) >= _MOST_SUBJECTS:
+            return False
+        self._given = (*self._given, subject)
+        return True
+
+    def warn_of_ownerless(
+        self, client: CoordinationClient, path: str, znode: str, created: float
+    ) -> None:
+        """Report a znode that contenders wait for, unless it was reported before."""
+        if self.is_new(client.backend.full_path(znode)):
+            report_ownerless(client, path, znode, created)
 
     def warn_of_children(self, path: str, consequence: str) -> None:
         """Log a warning of a znode that others have put znodes below, once per consequence.
@@ -76,6 +78,24 @@ class PathWarnings:
             f"{path}: {consequence}",
             f"{path} has znodes below it, which belong to no recipe: delete them. {consequence}",
         )
+
+
+def report_ownerless(client: CoordinationClient, path: str, znode: str, created: float) -> None:
+    """Report a znode of no session that contenders of `path` wait for.
+
+    `created` is the time of its creation, in seconds since 1970.
+    """
+    fields: dict[str, str | float] = {
+        "znode": client.backend.full_path(znode),
+        "created": created,
+    }
+    hook_of(client).emit(
+        EventName.CONTENTION_BLOCKED,
+        logging.WARNING,
+        session_id=client.session_id,
+        path=path,
+        fields=fields,
+    )
 
 
 class LossReports:
@@ -282,11 +302,17 @@ class Waiting:
             reporting.watch(self)
 
     async def lasts(self, client: CoordinationClient) -> None:
-        """Report that it is not over, and behind whom it waits, unless no holder is waited for."""
+        """Report that it is not over, and behind whom it waits, unless no holder is waited for.
+
+        A holder of no session never leaves by itself, which is reported as a warning.
+        """
         query = None if self._holder_query is None else self._holder_query()
         if query is None:
             return
         holder = await ask(client, query)
+        if holder is not None and holder.is_ownerless:
+            report_ownerless(client, self.path, holder.path, holder.since)
+            return
         self._reporting.emit(
             EventName.CONTENTION_WAITING,
             logging.INFO,

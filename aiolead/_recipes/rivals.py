@@ -34,11 +34,15 @@ class Rival:
         identity: its name for itself.
         since: when its znode was created, in seconds since 1970, by the servers' clocks. It has
             held for so long at most, since it may have waited first.
+        path: its znode.
+        is_ownerless: whether no session owns it, so that it never goes away by itself.
         position: how many contenders were before us, with the holder; None if there is no queue.
     """
 
     identity: str
     since: float
+    path: str
+    is_ownerless: bool
     position: int | None = None
 
     @property
@@ -71,7 +75,8 @@ async def ask(client: CoordinationClient, query: HolderQuery | None) -> Rival | 
 
 def rival(path: str, data: bytes, stat: Stat, position: int | None = None) -> Rival:
     who = participant(path, data, stat, is_holder=True)
-    return Rival(who.identity, stat.ctime / 1000, position)
+    is_ownerless = not stat.ephemeral_owner
+    return Rival(who.identity, stat.ctime / 1000, path, is_ownerless, position)
 
 
 async def front_of_queue(

@@ -50,7 +50,7 @@ from .pending_delete import Departure
 from .place import Alarm, acquire, discard_all, try_acquire
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
-from .reporting import OWNERLESS, PathWarnings
+from .reporting import PathWarnings
 from .rivals import HolderQuery, some_holder
 from .shared_value import write
 from .znode import NodeGone, Znode, ZnodeState
@@ -276,9 +276,7 @@ class Permits:
     def obstacle(self) -> str:
         return "" if self._contender is None else self._contender.obstacle()
 
-    def holder_query(self) -> HolderQuery | None:
-        if self._contender is not None and self._contender.obstacle().endswith(OWNERLESS):
-            return None
+    def holder_query(self) -> HolderQuery:
         return partial(some_holder, self._client, self._where.permits)
 
     @property

@@ -362,7 +362,7 @@ def _add_failure(
     """Add the result of a task that was given up to a transaction."""
     body = encode_result(TaskResult(task, b"", identity, True, note))
     transaction.create(join(results.path, task), body, acl=results.acl)
-    results.count()
+    results.trimmer.trim_later()
 
 
 def _content(body: bytes) -> Content:

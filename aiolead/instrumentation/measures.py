@@ -75,6 +75,9 @@ CONTENDERS = Measure("aiolead.contenders", MetricKind.LEVEL, "waiting contenders
 LONG_WAITS = Measure(
     "aiolead.contention.waiting", MetricKind.COUNT, "reports of waits that take long", _RECIPE
 )
+BLOCKED = Measure(
+    "aiolead.contention.blocked", MetricKind.COUNT, "reports of znodes that block a path", ("path",)
+)
 WAIT = Measure("aiolead.wait", MetricKind.TIME, "waits of contenders", (*_RECIPE, "outcome"), LONG)
 HELD = Measure("aiolead.held", MetricKind.LEVEL, "current terms and holds", _RECIPE)
 TENURE = Measure(
@@ -104,6 +107,7 @@ MEASURES: tuple[Measure, ...] = (
     LATE,
     CONTENDERS,
     LONG_WAITS,
+    BLOCKED,
     WAIT,
     HELD,
     TENURE,
@@ -148,6 +152,8 @@ class Measures:
                 yield HELD, 0, self._recipe(event)
             case EventName.CONTENTION_WAITING:
                 yield LONG_WAITS, 1, self._recipe(event)
+            case EventName.CONTENTION_BLOCKED:
+                yield BLOCKED, 1, {"path": self._path_label(event)}
             case EventName.CONTENTION_ENDED:
                 yield CONTENDERS, -1, self._recipe(event)
                 outcome = {"outcome": str(fields["outcome"])}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -205,10 +206,12 @@ def test_page_has_the_lines_of_the_recipes() -> None:
     who = {"recipe": "Election", "identity": "host-1:4711", "token": 3}
     over = {**who, "lasted": 5.4, "hidden": 0, "cause": ""}
     waits = {"waited": 30.0, "is_known": 1, "age": 7399.0, "position": 4, "holder": "host-1:4711"}
+    created = datetime(2026, 11, 28, 3, 12, tzinfo=UTC).timestamp()
     stood_still = "this process stood still for 5.2 s or more"
     events = [
         (EventName.TENURE_BEGUN, who),
         (EventName.CONTENTION_WAITING, {**who, **waits}),
+        (EventName.CONTENTION_BLOCKED, {"znode": "/x/a-0000000000", "created": created}),
         (EventName.TENURE_ENDED, {**over, "reason": "released"}),
         (EventName.TENURE_ENDED, {**over, "reason": "unconfirmed", "cause": stood_still}),
     ]

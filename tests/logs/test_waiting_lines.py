@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
@@ -166,8 +167,8 @@ async def test_hostile_identity_is_escaped_and_cut(a: Client, b: Client) -> None
 # --- long waits ----------------------------------------------------------------------------------
 
 
-def waiting(lines: Lines) -> list[str]:
-    return [each for each in lines.new() if "waiting for" in each]
+def waiting(lines: Lines, word: str = "waiting for") -> list[str]:
+    return [each for each in lines.new() if word in each and "connected to" not in each]
 
 
 @with_virtual_server
@@ -201,6 +202,51 @@ async def test_many_tasks_at_one_path_are_one_line(
         tasks.cancel_scope.cancel()
     (said,) = waiting(lines)
     assert said.startswith(f"I waiting for Lock {PATH} for 30 s behind {HOLDER} (there for ")
+
+
+BLOCKED = (
+    "W {0}: contenders wait for this znode, which belongs to no session: it will never go away by "
+    "itself. It was created {1}. If no program needs it, delete it: aiolead rm {0}"
+)
+
+
+@with_virtual_server
+async def test_foreign_znode_is_named_with_its_age_and_the_remedy(a: Client, lines: Lines) -> None:
+    path = f"/app{PATH}"
+    await a.ensure_path(path)
+    made = await a.create(f"{path}/restored-lock-0000000000", b"host-9")
+    created = datetime.fromtimestamp(made.stat.ctime / 1000, UTC)
+    with anyio.move_on_after(1.0):
+        await enter(Lock(a.chroot("/app"), PATH).acquire())
+    with pytest.raises(AcquireTimeout):
+        await enter(Lock(a, path).acquire(timeout=1))
+    (said,) = waiting(lines, "contenders wait")
+    assert said == BLOCKED.format(made.path, f"{created:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@with_virtual_server
+async def test_everybody_behind_a_foreign_znode_learns_of_it(
+    a: Client, b: Client, c: Client, lines: Lines
+) -> None:
+    await a.ensure_path(PATH)
+    foreign = await a.create(f"{PATH}/restored-lock-0000000000", b"host-9")
+    async with anyio.create_task_group() as tasks:
+        for client in (a, b, c):
+            tasks.start_soon(enter, Lock(client, PATH).acquire())
+            await passes(0.1)
+        # Two read it: the next one, and the one that watches it beside its predecessor.
+        assert len(waiting(lines, "contenders wait")) == 2
+        await passes(31.0)
+        said = waiting(lines, "")
+        tasks.cancel_scope.cancel()
+    assert len(said) == 3
+    assert all(each.startswith(f"W {foreign.path}: contenders wait") for each in said)
+
+
+def test_foreign_znode_of_any_time_has_a_line() -> None:
+    for created in (-1e300, -1.0, 0.0, 1e300, float("nan")):
+        fields = {"znode": "/x/a-0000000000", "created": created}
+        assert "It was created " in str(Event(EventName.CONTENTION_BLOCKED, 30, 1, "/x", fields))
 
 
 @with_virtual_server

@@ -22,7 +22,7 @@ from aiolead import (
     ReentrantLock,
     Semaphore,
 )
-from aiolead._recipes.reporting import OWNERLESS
+from aiolead.events import OWNERLESS
 from aiolead.testing import EmbeddedServer
 
 pytestmark = pytest.mark.timeout(60)

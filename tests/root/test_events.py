@@ -53,11 +53,12 @@ FOLDER = ROOT / "examples" / "observability"
 
 SAMPLES: dict[str, str | int | float] = {
     "age": 8000.0, "attempt": 3, "attempts": "zk1:2181: refused", "away": 0.25,
-    "before": "connected", "cause": "", "delay": 0.2, "error": "OSError", "held": 0, "hidden": 0,
-    "holder": "host-2", "identity": "host-1", "is_known": 1, "item": "queue-0000000007",
-    "lasted": 3.5, "leaders": 1, "outcome": "held", "position": 4, "reason": "expired",
-    "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181", "session": "kept",
-    "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
+    "before": "connected", "cause": "", "created": 1e9, "delay": 0.2, "error": "OSError",
+    "held": 0, "hidden": 0, "holder": "host-2", "identity": "host-1", "is_known": 1,
+    "item": "queue-0000000007", "lasted": 3.5, "leaders": 1, "outcome": "held", "position": 4,
+    "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181",
+    "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
+    "znode": "/app/lock/a-0000000000",
 }  # fmt: skip
 
 

@@ -191,12 +191,13 @@ FIELDS: dict[str, int | float] = dict.fromkeys(
         *("took", "remaining", "timeout", "waited", "token", "lasted", "leaders"),
         *("away", "held", "hidden", "reports", "attempt", "delay"),
         *("age", "position", "is_known"),
+        "created",
     ),
     1,
 )
 TEXTS = (
     *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
-    *("session", "cause", "item", "holder"),
+    *("session", "cause", "item", "holder", "znode"),
 )
 
 
