@@ -74,11 +74,17 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
 async def standing(client: Client, path: str) -> str:
     """The holders at a path in words, for how long they hold, and how many contenders wait."""
     found, _ = await read_contenders(client, path, await _names(client, path))
+    waiting = sum(not one.place.holds for one in found)
+    held = holders_of(found) or "held by nobody by now"
+    return held + (f"; {waiting:,} waiting" if waiting else "")
+
+
+def holders_of(found: Sequence[QueuedContender]) -> str:
+    """The holders among contenders in words, and for how long they hold; empty without one."""
     holders = [one for one in found if one.place.holds]
-    held = ", ".join(map(_as_holder, holders[:_MOST_NAMED])) or "nobody by now"
     more = f" and {len(holders) - _MOST_NAMED} more" if len(holders) > _MOST_NAMED else ""
-    waiting = len(found) - len(holders)
-    return f"held by {held}{more}" + (f"; {waiting:,} waiting" if waiting else "")
+    held = ", ".join(map(_as_holder, holders[:_MOST_NAMED]))
+    return f"held by {held}{more}" if holders else ""
 
 
 _MOST_NAMED = 3

@@ -333,8 +333,12 @@ class Common(Basics):
             on_event=() if notice is None else (notice,),
         )
 
-    def connecting_notice(self, patience: float) -> ConnectingNotice:
-        return ConnectingNotice(self.reporter, self.wanted_hosts, patience)
+    def connecting_notice(
+        self, patience: float, *, reports_outages: bool = False
+    ) -> ConnectingNotice:
+        return ConnectingNotice(
+            self.reporter, self.wanted_hosts, patience, reports_outages=reports_outages
+        )
 
     @asynccontextmanager
     async def connected(
@@ -342,11 +346,15 @@ class Common(Basics):
         *,
         grace_period: float | None = None,
         close_on_crash: aiolead.SessionGuardian | bool | None = None,
+        reports_outages: bool = False,
     ) -> AsyncIterator[aiolead.Client]:
-        """A client of `connect`; says after a second that no server is reached, and why."""
+        """A client of `connect`; says after a second that no server is reached, and why.
+
+        `reports_outages`: see `ConnectingNotice`.
+        """
         async with AsyncExitStack() as stack:
             patience = self.connect_timeout or self.wanted_session_timeout
-            with self.connecting_notice(patience) as notice:
+            with self.connecting_notice(patience, reports_outages=reports_outages) as notice:
                 connection = self.connect(
                     grace_period=grace_period, close_on_crash=close_on_crash, notice=notice
                 )

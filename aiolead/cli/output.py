@@ -89,16 +89,28 @@ class Reporter:
                 print(line, file=sys.stderr, flush=True)
 
 
+_WARNING = 30  # `logging.WARNING`, without its import at each start
+_OUTAGES = ("client.", "connection.", "contention.blocked")
+"""The names of events, or their beginnings, that a command reports while it runs."""
+
+
 @final
 class ConnectingNotice:
     """Reports once that no server has been reached, if entering a client takes so long.
+
+    With `reports_outages`, it goes on to report warnings about the connection and the process, in
+    the words of the log, for a command that holds something meanwhile.
 
     It is both the client's event sink, and a context manager around entering the client. A thread
     waits, since the event loop may have nothing to do, and no loop of its own has been started yet.
     """
 
-    def __init__(self, reporter: Reporter, hosts: str, patience: float) -> None:
+    def __init__(
+        self, reporter: Reporter, hosts: str, patience: float, *, reports_outages: bool = False
+    ) -> None:
         self._reporter = reporter
+        self._reports_outages = reports_outages
+        self._is_connected = False
         self._hosts = hosts
         self._patience = patience
         self._failures: dict[str, str] = {}
@@ -110,12 +122,16 @@ class ConnectingNotice:
 
         if event.name is EventName.CONNECTION_FAILED:
             self._failures[str(event.fields["server"])] = str(event.fields["reason"])
+        is_reported = self._reports_outages and self._is_connected
+        if is_reported and event.level >= _WARNING and event.name.startswith(_OUTAGES):
+            self._reporter.error(str(event), event=str(event.name))
 
     def __enter__(self) -> Self:
         self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_connected = True
         self._timer.cancel()
 
     def _say(self) -> None:

@@ -320,7 +320,11 @@ class _Execution:
                     os.set_blocking(self._report, False)
                     guardian = SessionGuardian(children=source)
                 client = await stack.enter_async_context(
-                    self._common.connected(grace_period=self._grace_period, close_on_crash=guardian)
+                    self._common.connected(
+                        grace_period=self._grace_period,
+                        close_on_crash=guardian,
+                        reports_outages=True,
+                    )
                 )
             while True:
                 earliest = clock() + LEAST_TERM

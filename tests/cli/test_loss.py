@@ -257,3 +257,23 @@ def test_forever_contends_again_after_a_loss(server: ThreadedServer) -> None:
         with again:
             assert other_session != session
             assert command.finish(signal.SIGTERM) == 0
+
+
+# --- the story of the connection -------------------------------------------------------------------
+
+
+def test_command_says_that_its_connection_is_lost_and_back(server: ThreadedServer) -> None:
+    host, _, port = server.connect_string.rpartition(":")
+    with FaultProxy(host, int(port)) as proxy:
+        options = ("--session-timeout", "20", "/app", "--", "sh", "-c", OBEDIENT)
+        with Command("run", *options, hosts=proxy.connect_string) as command:
+            works(command)
+            proxy.down()
+            command.err.expect(
+                r"aiolead: connection to 127.0.0.1:\d+ lost \(.*\); the lease of 1 hold ends in "
+                r"\d+\.\d s$"
+            )
+            command.err.expect(r"aiolead: no server, trying: 127.0.0.1:\d+: ")
+            proxy.heal()
+            command.err.expect(r"aiolead: connected to .* again after .* s: session 0x\w+ kept$")
+            assert command.finish(signal.SIGTERM) == 0

@@ -85,6 +85,7 @@ async def test_loss_of_an_expired_session(lines: Lines) -> None:
             await passes(1.0)
             server.expire_session(client.session_id)
             await passes(1.0)
+    assert not any("no server" in each for each in lines.all)
     assert recipes_lines(lines)[1:] == [f"W {LOST}the session expired"]
 
 

@@ -215,7 +215,7 @@ class Supervisor:
             delay = self._backoff.delay(self._machine.timing.patience)
             if delay:
                 await anyio.sleep(delay)
-            refused, outcome = True, ""
+            refused, outcome, session_id = True, "", self._session_id
             self._hosts.look_ahead()
             for server in self._hosts.round():
                 outcome = await self._try_host(server)
@@ -230,7 +230,8 @@ class Supervisor:
                 if self._machine.state.is_final:
                     return
             if outcome != "served":
-                if not self._hosts.has_changed:
+                # The end of a session is reported, and says nothing about the servers.
+                if not self._hosts.has_changed and session_id == self._session_id:
                     self._report_missing()
                 if self._discovery is not None:
                     self._discovery.hurry()

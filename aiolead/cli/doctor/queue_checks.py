@@ -25,6 +25,7 @@ from ..contender_queue import (
     places_of,
     read_queue,
 )
+from ..contenders import holders_of
 from ..server_inquiry import ClientConnection
 from .findings import Finding, Level
 
@@ -87,7 +88,8 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         text = f"{path}: {render.plural(len(queue), 'znode')} with a number, and no contender"
         return [QueueLook(path, [Level.NOTE.finding("path", text, path=path, contenders=0)])]
     known = {place.name for place in places if place.layout}
-    text = f"{path}: {render.plural(len(queue), 'contender')}"
+    held = holders_of(queue)
+    text = f"{path}: {render.plural(len(queue), 'contender')}{', ' if held else ''}{held}"
     findings = [
         Level.OK.finding("path", text, path=path, contenders=len(queue)),
         *judge_sequence(path, stat),
