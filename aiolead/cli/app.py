@@ -35,7 +35,10 @@ aiolead lock -qn /jobs/nightly -- ./nightly.sh  # one of all crontabs
 aiolead top                                     # leaders and waiters""",
     "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
     "bench": "aiolead bench --seconds 5",
-    "completion": "aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead",
+    "completion": """\
+aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
+aiolead completion zsh > ~/.zfunc/_aiolead  # with ~/.zfunc in $fpath
+aiolead completion fish > ~/.config/fish/completions/aiolead.fish""",
     "contenders": "aiolead contenders /jobs/scheduler",
     "members": """\
 aiolead members
@@ -215,7 +218,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         ),
         "completion SHELL": (
             "app:completion",
-            "Print what completes this command's options in a shell.",
+            "Print what completes this command's options, and paths of znodes, in a shell.",
         ),
     },
 }
@@ -310,9 +313,10 @@ for _name, _where in _HIDDEN.items():
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print what completes this command's options in a shell.
+    """Print what completes this command's options, and paths of znodes, in a shell.
 
-    For bash: aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
+    Paths are completed from the servers of AIOLEAD_HOSTS or --hosts; nothing is offered if they do
+    not answer in two seconds.
 
     Args:
         shell: The shell.
@@ -320,6 +324,17 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     for name in app:
         app[name]  # imports it
     write_line(app.generate_completion(shell=shell), keep="\n\t")
+    if shell == "zsh":
+        write_line(_ZSH, keep="\n")
+
+
+_ZSH = """\
+if [[ $funcstack[1] == (_aiolead|_cyclopts_aiolead) ]]; then
+  _cyclopts_aiolead "$@"
+else
+  compdef _cyclopts_aiolead aiolead
+fi"""
+"""cyclopts's script only defines a function. It is called, or registered where it is sourced."""
 
 
 def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # noqa: B008 - frozen

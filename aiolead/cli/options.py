@@ -49,7 +49,7 @@ DEFAULT_HOSTS = "127.0.0.1:2181"
 DEFAULT_SESSION_TIMEOUT = 10.0
 
 COMPLETED_WITHIN = 2.0
-"""How long a completion looks for a server, in seconds."""
+"""How long a completion may take, in seconds; without an answer it offers nothing."""
 LOOK_EVERY = 1.0
 """How often to check for a reader of standard output, in seconds."""
 
@@ -71,10 +71,12 @@ def _complete_path(context: CompletionContext) -> list[str]:
     top = path.rpartition("/")[0] or "/"
     names: list[str] = []
 
-    async def work(client: aiolead.Client) -> None:
-        names.extend(await client.get_children(top))
+    async def look() -> None:
+        with anyio.move_on_after(COMPLETED_WITHIN):
+            async with common.connected() as client:
+                names.extend(await client.get_children(top))
 
-    common.with_client(work)
+    common.run_until_signal(look)
     return [join(top, name) for name in sorted(names)]
 
 

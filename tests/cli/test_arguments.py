@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from kit.cli import Run, environment, fails, prints, shown
+from kit.cli import OnTerminal, Run, environment, fails, prints, shown
 from kit.raw_client import RawClient
 
 from aiolead import errors
 from aiolead._util.escaping import in_seconds
-from aiolead.cli import exits, main
+from aiolead.cli import exits, main, options
 from aiolead.cli.app import app
 from aiolead.cli.exits import _OPTIONS, complaint, in_plain_words
 from aiolead.cli.options import COMMON_OPTIONS, listening_address
+from aiolead.testing import EmbeddedServer, OpCode
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text()
 COMMANDS = [name for name in app if not name.startswith("-") and app[name].show]
@@ -123,6 +126,62 @@ def test_paths_are_completed(run: Run, somewhere: str) -> None:
         out = shown(run, f"__complete {words}")
         assert [line.split("\t")[0] for line in out if line.startswith("/")] == found
     assert "/app" not in run("__complete get / --hosts 127.0.0.1:1")[1]
+
+
+@pytest.mark.parametrize("hosts", ["127.0.0.1:1", "a silent server"])
+def test_paths_without_an_answer_are_not_completed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, hosts: str
+) -> None:
+    monkeypatch.setattr(options, "COMPLETED_WITHIN", 0.3)
+    with EmbeddedServer.in_thread() as server:
+        server.drop_request(OpCode.GET_CHILDREN, 1000)
+        code, out, err = run(
+            "__complete get /", hosts=hosts if ":" in hosts else server.connect_string
+        )
+    assert (code, [line for line in out if line.isprintable() and line], err) == (0, [], [])
+
+
+ASK_SHELL = {
+    "bash": """
+        source completions
+        COMP_WORDS=(aiolead get /app/se) COMP_CWORD=2 COMP_LINE="aiolead get /app/se" COMP_POINT=19
+        _aiolead aiolead /app/se get
+        echo "${COMPREPLY[@]}"
+    """,
+    "fish": "source completions; complete -C 'aiolead get /app/se'",
+    "zsh": "",
+}
+
+
+@pytest.mark.parametrize("shell", ASK_SHELL)
+def test_shells_complete_paths(run: Run, somewhere: str, tmp_path: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    run("create -p /app/settings")
+    run("create /app/other")
+    name = "_aiolead" if shell == "zsh" else "completions"
+    (tmp_path / name).write_text("\n".join(shown(run, f"completion {shell}")) + "\n")
+    command = tmp_path / "bin" / "aiolead"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m aiolead "$@"\n')
+    command.chmod(0o755)
+    path = f"{command.parent}:{os.environ['PATH']}"
+    env = environment(AIOLEAD_HOSTS=somewhere, PATH=path, HOME=str(tmp_path))
+    if shell != "zsh":
+        asked = [shell, "-c", ASK_SHELL[shell]]
+        done = subprocess.run(
+            asked, cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+        )
+        assert (done.stdout.split(), done.stderr) == (["/app/settings"], "")
+        return
+    # Only its editor of lines completes.
+    (tmp_path / ".zshrc").write_text("PS1='prompt> '; fpath=(~ $fpath); autoload -U compinit\n")
+    with OnTerminal(program=["zsh", "-i"], env=env) as terminal:
+        terminal.wait_for("prompt> ")
+        terminal.type("compinit -u -D; echo is re''ady\n")
+        terminal.wait_for("is ready")
+        terminal.type("aiolead get /app/se\t")
+        terminal.wait_for("ttings")
 
 
 def test_version(capfd: pytest.CaptureFixture[str]) -> None:
