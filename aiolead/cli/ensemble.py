@@ -98,7 +98,7 @@ def _row(answers: ServerAnswers, lag: int | str | None) -> list[str]:
         "?" if answers.zxid is None else render.hexadecimal(answers.zxid),
         "?" if lag is None else str(lag),
         "?" if answers.connections is None else str(answers.connections),
-        "?" if answers.mean_latency is None else f"{answers.mean_latency:g}",
+        "?" if answers.mean_latency is None else f"{answers.mean_latency:.1f}",
     ]
 
 

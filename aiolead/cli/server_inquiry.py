@@ -128,6 +128,20 @@ class Inquirer:
         """Connect to the client port (at `address`); raises `OSError`, also `ssl.SSLError`."""
         return await self._open(server, address or server.host, server.port, self._context)
 
+    async def speaks_tls(self, server: ServerAddress) -> bool:
+        """Whether a server answers a TLS handshake; nothing else is said, and nothing verified."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        try:
+            with anyio.fail_after(self.patience):
+                stream = await self._open(server, server.host, server.port, context)
+                await anyio.aclose_forcefully(stream)
+        except ssl.SSLError as error:
+            return "ALERT" in (error.reason or "")  # it refuses us, by the rules of TLS
+        except OSError:
+            return False
+        return True
+
     async def _open(
         self, server: ServerAddress, address: str, port: int, context: ssl.SSLContext | None
     ) -> ByteStream:

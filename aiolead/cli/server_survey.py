@@ -171,6 +171,7 @@ class ServerAnswers:
         properties: the Java system properties, from the admin server.
         clock_ahead: how many seconds its clock is ahead of ours.
         not_told: why something is missing, by its name.
+        wants_tls: whether it answers nothing in plain text, but a TLS handshake.
     """
 
     server: ServerAddress
@@ -187,6 +188,7 @@ class ServerAnswers:
     properties: dict[str, str] = field(default_factory=dict)
     clock_ahead: float | None = None
     not_told: dict[str, str] = field(default_factory=dict)
+    wants_tls: bool = False
 
     @property
     def state(self) -> ServerState:
@@ -236,6 +238,8 @@ async def _ask(
     except TimeoutError:
         answers.problem = f"no answer within {inquirer.patience:g} s"
         answers.failed = ServerState.SILENT
+        if thoroughly and not inquirer.is_encrypted:
+            answers.wants_tls = await inquirer.speaks_tls(server)
         return answers
     except OSError as error:
         answers.problem = why_not(error)

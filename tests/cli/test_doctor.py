@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from pathlib import Path
@@ -15,7 +16,7 @@ from kit.raw_client import RawClient
 
 import aiolead
 from aiolead.cli.contender_queue import QueuedContender, places_of
-from aiolead.cli.doctor.findings import Finding, Level
+from aiolead.cli.doctor.findings import DoctorReport, Finding, Level
 from aiolead.cli.doctor.queue_checks import (
     KnownSessions,
     judge_ghosts,
@@ -191,6 +192,12 @@ def test_tls_certificate_is_checked(run: Run, tmp_path: Path) -> None:
         (ensemble,) = report(run, "ensemble", *trusted, hosts=hosts)
         assert ensemble["servers"][0]["role"] == "standalone"
         # Without TLS at a port for TLS.
+        plain = ["--patience", "0.5", "--connect-timeout", "0.2", "--admin-port", "0"]
+        found, _ = examine(run, *plain, hosts=hosts, code=69)
+        (wrong,) = [each for each in found["server"] if each["level"] == "fail"]
+        assert wrong["text"] == f"{hosts}: speaks TLS on this port, and does not answer plain text"
+        assert wrong["advice"].startswith("use --tls")
+        assert found["quorum"][0]["advice"].startswith("nothing is known: ")
         assert run("ensemble --connect-timeout 0.2", hosts=hosts)[0] == 69
 
 
@@ -252,7 +259,41 @@ def test_settings_are_judged(given: dict[str, Any], expected: list[Level]) -> No
 
 
 def test_advice_names_the_time_that_outlasts_the_session() -> None:
-    assert settings(conf={"syncLimit": "5"})[1].advice.startswith("25 s would outlast it")
+    found = settings(conf={"syncLimit": "5"})[1]
+    assert found.advice.startswith("--session-timeout 25 outlasts that")
+    assert "wait 10 s (syncLimit) before they elect another one" in found.text
+
+
+def test_same_finding_of_several_servers_is_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def findings() -> list[Finding]:
+        conf = {"tickTime": "2000", "syncLimit": "5"}
+        servers = [ServerAddress(f"zk{n}", 2181) for n in (1, 2, 3)]
+        return [
+            each
+            for server in servers
+            for each in judge_settings(
+                ServerAnswers(server, mode="follower", conf=conf, clock_ahead=server.port - 2181),
+                10,
+            )
+        ]
+
+    report = DoctorReport(as_json=False, quiet=False)
+    report.add(findings())
+    lines = capsys.readouterr().out.splitlines()
+    notes = [line for line in lines if line.startswith("note")]
+    assert len(notes) == 1
+    assert "zk1:2181, zk2:2181, zk3:2181: if the servers' leader freezes" in notes[0]
+    assert sum("outlasts" in line for line in lines) == 1
+    # For programs, each server has its own.
+    DoctorReport(as_json=True, quiet=False).add(findings())
+    objects = list(map(json.loads, capsys.readouterr().out.splitlines()))
+    assert [each["server"] for each in objects if each["level"] == "note"] == [
+        "zk1:2181",
+        "zk2:2181",
+        "zk3:2181",
+    ]
 
 
 def test_refused_settings_are_unknown() -> None:

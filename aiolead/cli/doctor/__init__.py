@@ -195,9 +195,10 @@ class Examination:
         if config is not None:
             more = await members_besides(config, self._servers, secure=self._inquirer.is_encrypted)
             self._answers += await self._ask(more)
-        for answers in self._answers[len(self._silent) :]:
+        asked = self._answers[len(self._silent) :]
+        for answers in asked:
             self._report.add(judge_server(answers))
-            self._report.add(judge_settings(answers, timeout))
+        self._report.add(each for answers in asked for each in judge_settings(answers, timeout))
         self._report.add(judge_sessions(await self._ephemeral_bytes()))
         quorum = quorum_of(self._answers, config)
         names = any(not is_literal(server.host) for server in self._servers)

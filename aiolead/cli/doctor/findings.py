@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from ..output import styled, write_json, write_line
@@ -41,6 +41,22 @@ class Finding:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
+def _joined(findings: Iterable[Finding]) -> list[Finding]:
+    found: dict[object, list[Finding]] = {}
+    for each in findings:
+        server = str(each.details.get("server"))
+        key = (each.check, each.level, each.text.removeprefix(f"{server}: "), each.advice)
+        found.setdefault(key, []).append(each)
+    return [_of_all(alike) for alike in found.values()]
+
+
+def _of_all(alike: list[Finding]) -> Finding:
+    first = alike[0]
+    servers = [str(each.details.get("server")) for each in alike]
+    text = first.text.removeprefix(f"{servers[0]}: ")
+    return first if len(alike) == 1 else replace(first, text=f"{', '.join(servers)}: {text}")
+
+
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
@@ -54,7 +70,8 @@ class DoctorReport:
     counts: dict[Level, int] = field(default_factory=lambda: dict.fromkeys(Level, 0))
 
     def add(self, findings: Iterable[Finding]) -> None:
-        for finding in findings:
+        """Print findings; as text, what is the same of several servers is said once."""
+        for finding in findings if self.as_json else _joined(findings):
             self.counts[finding.level] += 1
             if not (self.quiet and finding.level in (Level.OK, Level.NOTE)):
                 self._print(finding)

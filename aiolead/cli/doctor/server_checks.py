@@ -38,6 +38,11 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
     if not answers.is_serving:
         why = answers.problem or f"is {answers.mode or 'nothing that is known'}"
         advice = "look at its log; `aiolead ensemble` shows whether the others have a leader"
+        if answers.wants_tls:
+            why = "speaks TLS on this port, and does not answer plain text"
+            advice = (
+                "use --tls or --tls-ca FILE, or name its port for plain text"
+            )
         yield Level.FAIL.finding("server", f"{server}: {why}", advice, **details)
         return
     text = f"{server}: {answers.mode}, {answers.engine} {version or 'of an unknown version'}"
@@ -121,10 +126,14 @@ def _judge_times(answers: ServerAnswers, timeout: float | None) -> Iterator[Find
     silence = 0.0 if ticks is None else ticks * tick
     if timeout is not None and silence > timeout * LEASE_FOR_ELECTIONS:
         text = (
-            f"{server}: syncLimit allows {silence:g} s of silence: if the leader freezes, terms "
-            f"with a session timeout of {timeout:g} s end"
+            f"{server}: if the servers' leader freezes, the others wait {silence:g} s (syncLimit) "
+            f"before they elect another one. Holders with a session timeout of {timeout:g} s lose "
+            "what they hold meanwhile"
         )
-        advice = f"{silence / LEASE_FOR_ELECTIONS:g} s would outlast it; both are choices"
+        advice = (
+            f"--session-timeout {silence / LEASE_FOR_ELECTIONS:g} outlasts that, a shorter "
+            "syncLimit shortens it; it is safe as it is, too"
+        )
         yield Level.NOTE.finding("settings", text, advice, **details)
 
 
@@ -155,7 +164,11 @@ def judge_ensemble(
     level, advice = Level.OK, ""
     if not quorum.is_met:
         level, text = Level.FAIL, f"{text}: there is no leader"
-        advice = "nothing can be written; start the servers that are down"
+        advice = "nothing can be written"
+        if any(each.wants_tls for each in answers):
+            advice = "nothing is known: servers were asked in plain text where they speak TLS"
+        elif quorum.looking < quorum.quorum:
+            advice = f"{advice}; start the servers that are down"
     elif voters == 1:
         level, text = Level.WARN, "one server alone: when it fails, everything stops"
         advice = "three survive one failure"

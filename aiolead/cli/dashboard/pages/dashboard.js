@@ -180,7 +180,7 @@ function showServers() {
     if (item.title !== one.server) item.title = one.server;
     say(role, one.role ?? (one.state === "serving" ? "role unknown" : ""));
     const known = [];
-    if (one.latency !== null) known.push(`${Number(one.latency.toPrecision(3))} ms`);
+    if (one.latency !== null) known.push(`${one.latency.toFixed(1)} ms`);
     if (one.connections !== null) known.push(plural(one.connections, "connection"));
     if (one.behind !== null) known.push(one.behind === "0" ? "up to date" : `${one.behind} behind`);
     if (one.version) known.push(one.version);
