@@ -40,9 +40,7 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
         advice = "look at its log; `aiolead ensemble` shows whether the others have a leader"
         if answers.wants_tls:
             why = "speaks TLS on this port, and does not answer plain text"
-            advice = (
-                "use --tls or --tls-ca FILE, or name its port for plain text"
-            )
+            advice = "use --tls or --tls-ca FILE, or name its port for plain text"
         yield Level.FAIL.finding("server", f"{server}: {why}", advice, **details)
         return
     text = f"{server}: {answers.mode}, {answers.engine} {version or 'of an unknown version'}"
