@@ -324,9 +324,13 @@ def focused(page: Page) -> str:
 
 
 def test_page_is_usable_by_keyboard(page: Page, dashboard: Served) -> None:
-    with contender(dashboard, "/jobs/nightly", "anna"):
+    with (
+        contender(dashboard, "/jobs/nightly", "anna"),
+        contender(dashboard, "/locks/invoices", "zoe", "lock-"),
+    ):
         row = row_of(page, "/jobs/nightly")
         expect(row.locator(".c-holder")).to_have_text("anna")
+        expect(row_of(page, "/locks/invoices").locator(".c-holder")).to_have_text("zoe")
         reached = []
         for _ in range(8):
             page.keyboard.press("Tab")
@@ -390,7 +394,14 @@ def test_address_has_the_filter_and_the_path(page: Page, dashboard: Served) -> N
         page.go_back()
         expect(page.locator("#list")).to_be_visible()
         page.get_by_label("Search").fill("nobody has this")
-        expect(page.locator("#note")).to_have_text("No path matches.")
+        expect(page.locator("#no-match")).to_contain_text("No path matches.")
+        expect(page.locator("#events-none")).to_have_text(
+            re.compile(r"^None of \d+ events? matches the search\.$")
+        )
+        page.get_by_role("button", name="Clear search and filters").click()
+        expect(row).to_be_visible()
+        page.get_by_label("Search").fill("anna")
+        expect(page.locator("#events li").first).to_contain_text("anna")
         page.goto(f"{dashboard.url}#/none")
         expect(page.locator("#detail-missing")).to_be_visible()
 

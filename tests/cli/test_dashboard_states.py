@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from cli.browsing import check_access, looks, row_of, send, snapshot
+from cli.browsing import check_access, check_size, looks, row_of, send, snapshot
 from cli.serving import Served, served
 from playwright.sync_api import Browser, BrowserContext, Route, expect
 
@@ -226,3 +226,41 @@ def test_times_are_in_utc(browser: Browser, dashboard: Served) -> None:
     expect(page.locator("#clock")).to_have_text(re.compile(r"^00:01:4\d UTC$"))
     expect(page.get_by_role("columnheader", name="Since (UTC)")).to_be_visible()
     context.close()
+
+
+LONG = "/jobs/billing/billing-reconciliation-worker-of-the-department"
+
+END_IS_VISIBLE = """(tail) => {
+  const last = document.createRange(), length = tail.firstChild.length;
+  last.setStart(tail.firstChild, length - 6);
+  last.setEnd(tail.firstChild, length);
+  const end = last.getBoundingClientRect(), cell = tail.closest(".c-path").getBoundingClientRect();
+  return end.width > 10 && end.left >= cell.left && end.right <= cell.right + 1;
+}"""
+
+
+@pytest.mark.parametrize(("width", "least"), [(390, 150), (1280, 400), (1920, 360)])
+@pytest.mark.parametrize("count", [5, 300])
+def test_ends_of_long_paths_are_visible(
+    context: BrowserContext, dashboard: Served, width: int, least: int, count: int
+) -> None:
+    rows = [
+        {**IN_USE, "contenders": 0, "key": f"k{n}", "path": f"{LONG}-{n:03}"} for n in range(count)
+    ]
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(HANDMADE)
+    page.goto(dashboard.url)
+    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, count))
+    path = row_of(page, f"{LONG}-003").locator(".c-path")
+    expect(path).to_have_text(f"{LONG}-003")
+    tail = path.locator(".tail")
+    expect(tail).to_have_text("er-of-the-department-003")
+    assert tail.evaluate(END_IS_VISIBLE)
+    box = path.bounding_box()
+    assert box is not None
+    assert box["width"] >= least
+    # A tooltip has all of it.
+    expect(path.locator("bdi")).to_have_attribute("title", f"{LONG}-003")
+    check_access(page, f"paths-{count}-{width}")
+    check_size(page)

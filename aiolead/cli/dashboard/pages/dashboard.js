@@ -111,8 +111,12 @@ function show() {
   $("detail").hidden = key === null;
   if (key !== null) detail.take(state.queues.get(key) ?? null);
   else showTable();
-  detail.showEvents($("events"), state.events);
-  $("events-none").hidden = state.events.length > 0;
+  const text = $("filter").value.toLowerCase();
+  const events = state.events.filter((one) => `${one.path} ${one.text}`.toLowerCase().includes(text));
+  detail.showEvents($("events"), events);
+  $("events-none").hidden = events.length > 0;
+  say($("events-none"), state.events.length ? `None of ${plural(state.events.length, "event")} matches the search.`
+    : "None since the dashboard was started.");
 }
 
 function showStatus() {
@@ -202,8 +206,8 @@ function showTable() {
   const isEmpty = all.every((row) => row.state === "unused");
   $("empty").hidden = !isEmpty || !state.session.is_current;
   const notes = [];
-  if (all.length && !rows.length) notes.push("No path matches.");
-  else if (rows.length < all.length) notes.push(`${rows.length} of ${plural(all.length, "path")}`);
+  $("no-match").hidden = !all.length || rows.length > 0;
+  if (rows.length < all.length) notes.push(`${rows.length} of ${plural(all.length, "path")}`);
   else notes.push(plural(all.length, "path"));
   if (state.overview.more_paths) notes.push(`${state.overview.more_paths} more than fit here`);
   if (state.overview.is_incomplete) notes.push("not all znodes are read (--max-znodes)");
@@ -335,6 +339,12 @@ $("theme").addEventListener("click", nextTheme);
 $("help-open").addEventListener("click", () => $("help").showModal());
 $("help-close").addEventListener("click", () => $("help").close());
 $("controls").addEventListener("submit", (event) => event.preventDefault());
+$("clear").addEventListener("click", () => {
+  for (const name of FILTERS) $(name).value = "";
+  writeAddress();
+  show();
+  $("filter").focus();
+});
 for (const name of FILTERS) $(name).addEventListener("input", () => { writeAddress(); show(); });
 $("back").addEventListener("click", (event) => { event.preventDefault(); location.hash = ""; });
 addEventListener("hashchange", show);

@@ -1,6 +1,7 @@
 // One path: its holders, its terms on a timeline, its contenders, its events.
 
-import { $, age, clock, duration, foreign, keyed, lasted, make, now, plural, say, set, showState, time }
+import { $, age, clock, copier, duration, foreign, keyed, lasted, make, now, pathOf, plural, say, set, showState,
+  time }
   from "./elements.js";
 import { colour, layOut, overlaps, ticks } from "./timeline.js";
 
@@ -56,6 +57,10 @@ export function draw() {
   $("detail-body").hidden = row === null;
   if (row === null) return say($("detail-path"), "Not found");
   say($("detail-path"), row.path);
+  if ($("detail-copy").dataset.path !== row.path) {
+    $("detail-copy").replaceChildren(make("span", "unseen", row.path), copier(row.path, "the path"));
+    $("detail-copy").dataset.path = row.path;
+  }
   const isQueue = row.state !== "in use"; // else it has members, but no terms
   $("detail-body").classList.toggle("is-other", !isQueue);
   showState($("detail-state"), row.state);
@@ -140,7 +145,8 @@ export function showEvents(list, events, isOfAll = true) {
     const item = make("li", `event is-${one.what}`);
     const text = make("span");
     if (isOfAll && one.key) {
-      const link = make("a", "path", one.path);
+      const link = make("a", "path");
+      link.append(pathOf(one.path));
       link.href = `#/${one.key}`;
       text.append(link, " ");
     }

@@ -12,6 +12,36 @@ export function make(tag, className = "", text = null) {
 /** A text that somebody else has chosen: its direction of writing stays its own. */
 export const foreign = (text, className = "") => make("bdi", className, text);
 
+const TAIL = 24; // characters at the end of a path that are cut last: paths differ there
+
+/** A path that is cut in its middle where there is no room; a tooltip has it in full. */
+export function pathOf(path) {
+  const whole = foreign("", "path-of");
+  const at = path.length > TAIL + 8 ? path.length - TAIL : 0;
+  whole.append(make("span", "head", path.slice(0, at)), make("span", "tail", path.slice(at)));
+  whole.title = path;
+  return whole;
+}
+
+/** A button that copies a text. */
+export function copier(text, what) {
+  const button = make("button", "copy", "Copy");
+  button.type = "button";
+  button.setAttribute("aria-label", `Copy ${what}`);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say(button, "Copied");
+    } catch {
+      // Without TLS, browsers have no clipboard except on this machine: it is selected instead.
+      getSelection().selectAllChildren(button.previousElementSibling);
+      say(button, "Selected");
+    }
+    setTimeout(() => say(button, "Copy"), 2000);
+  });
+  return button;
+}
+
 /** Changes a text only if it is another one: a screen reader need not say it again. */
 export function say(element, text, className = null) {
   if (element.textContent !== text) element.textContent = text;

@@ -1,6 +1,6 @@
 // The table of paths. Only the rows that are visible are in the page, whatever their number.
 
-import { $, age, clock, foreign, isProblem, keyed, lasted, make, now, roughly, say, set,
+import { $, age, clock, foreign, isProblem, keyed, lasted, make, now, pathOf, roughly, say, set,
   showState, STATES } from "./elements.js";
 
 const MORE = 4; // rows above and below what is visible
@@ -92,7 +92,7 @@ function create([, row]) {
   }
   const [state, path, , holder, , , , , , handovers] = element.children;
   state.append(make("span"));
-  const name = foreign(row.path);
+  const name = pathOf(row.path);
   if (!row.isOpenable) path.append(name);
   else {
     const link = make("a");
@@ -100,7 +100,6 @@ function create([, row]) {
     link.append(name);
     path.append(link);
   }
-  path.title = row.path;
   holder.append(foreign(""), make("span", "soft"));
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("viewBox", `0 0 ${BUCKETS * 3} 16`);
