@@ -189,18 +189,14 @@ class AlreadyHeldError(UsageError):
 
 
 class UpgradeError(AlreadyHeldError):
-    """This task holds the read lock and asks for the write lock.
+    """This task holds the read lock and asks for the write lock: two such tasks would deadlock.
 
-    Two readers that upgrade would wait for each other forever. Release the read lock first, or
-    acquire the write lock from the start and `downgrade` it.
+    Release the read lock first, or acquire the write lock from the start and `downgrade` it.
     """
 
 
 class TooManyRequestsError(AioleadError, blame=Blame.CALLER):
-    """Too many requests wait to be sent already (`Limits.max_queued`); nothing was sent.
-
-    Servers are slow or unreachable, and the program does not await replies before it sends more.
-    """
+    """Too many requests wait to be sent already (`Limits.max_queued`); nothing was sent."""
 
 
 class TooManyHoldsError(AioleadError, blame=Blame.CALLER):
@@ -245,12 +241,11 @@ class RemoteWireError(WireError, outcome=Outcome.UNKNOWN):
 
 
 class AnswerTooLargeError(RemoteWireError):
-    """A list in an answer has more elements than the client takes.
+    """A list in an answer has more elements than the client takes; the connection is kept.
 
     A listing may have one name for each 32 bytes of `Limits.max_reply` (two million by default),
-    since short names take ten times their size in memory, and names with accents up to eight times;
-    ACLs and identities may be 10,000. It may take three times `max_reply` in memory, and have
-    65,536 names that ZooKeeper would refuse. Only this request fails; the connection is kept.
+    take three times `max_reply` in memory, and have 65,536 names that ZooKeeper would refuse. ACLs
+    and identities may be 10,000.
     """
 
 
@@ -266,8 +261,7 @@ class InternalError(AioleadError, blame=Blame.CALLER, outcome=Outcome.UNKNOWN):
     """aiolead, or a function that was passed to it, raised an unexpected exception.
 
     That exception is the `__cause__`, and is logged once, with its traceback. It ends the view,
-    campaign, hold or request in which it was raised, and nothing else of the client. Please report
-    it, unless the function is yours.
+    campaign, hold or request in which it was raised. Report it, unless the function is yours.
     """
 
 

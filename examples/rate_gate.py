@@ -22,6 +22,7 @@ from aiolead._recipes.naming import Fixed
 from aiolead._recipes.pending_delete import Departure
 from aiolead._recipes.place import Alarm
 from aiolead._recipes.recipe import OnDisconnect, checked_number
+from aiolead._recipes.rivals import HolderQuery, only_holder
 from aiolead._recipes.znode import NodeGone, Znode
 from aiolead.abc import CoordinationClient
 from aiolead.errors import BadVersionError, Fenced, NodeExistsError, NoNodeError
@@ -178,6 +179,9 @@ class _Run:
 
     def obstacle(self) -> str:
         return ""
+
+    def holder_query(self) -> HolderQuery:
+        return partial(only_holder, self._client, f"{self._path}/running")
 
 
 async def main() -> None:

@@ -259,7 +259,7 @@ def test_forever_contends_again_after_a_loss(server: ThreadedServer) -> None:
             assert command.finish(signal.SIGTERM) == 0
 
 
-# --- the story of the connection -------------------------------------------------------------------
+# --- the story of the connection ------------------------------------------------------------------
 
 
 def test_command_says_that_its_connection_is_lost_and_back(server: ThreadedServer) -> None:
