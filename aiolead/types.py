@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ._recipes.config import ConfigVersion as ConfigVersion
     from ._recipes.config import ConfigView as ConfigView
     from ._recipes.config import Published as Published
-    from ._recipes.contender_queue import SequenceWarning as SequenceWarning
     from ._recipes.dead_letters import DeadLetter as DeadLetter
     from ._recipes.election import Campaign as Campaign
     from ._recipes.election import CampaignState as CampaignState
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from ._recipes.layouts import Layout as Layout
     from ._recipes.multi import Holdable as Holdable
     from ._recipes.multi import MultiHeld as MultiHeld
+    from ._recipes.names import SequenceWarning as SequenceWarning
     from ._recipes.neighbours import UnrecognizedChild as UnrecognizedChild
     from ._recipes.neighbours import unrecognized_children as unrecognized_children
     from ._recipes.once import Run as Run
@@ -102,7 +102,7 @@ else:
             "_recipes.hold": "Tenure TenureStatistics",
             "_recipes.barriers": "BarrierMember",
             "_recipes.layouts": "Layout",
-            "_recipes.contender_queue": "SequenceWarning",
+            "_recipes.names": "SequenceWarning",
             "_recipes.neighbours": "UnrecognizedChild unrecognized_children",
             "_recipes.service_registry": (
                 "ConsistentHash DownPolicy InstanceSource LeastLoaded Picker Registration "

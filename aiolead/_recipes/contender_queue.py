@@ -10,33 +10,31 @@ libraries let everybody in.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
 from .._client.fast import Wakeup
-from .._util.contender_names import ElectionRules, rules_of
-from .._util.escaping import escaped
+from .._util.contender_names import LAST_SEQUENCE, ElectionRules, rules_of
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     BadVersionError,
     NodeExistsError,
     NoNodeError,
+    ReleaseError,
     SequenceExhaustedError,
 )
 from ..events import OWNERLESS
 from ..model import ACL, Created, EventType, Participant, SessionState, Stat, WatchEvent
 from ..paths import basename, join
 from .errors import TRIES, in_background
-from .hand_over import leave_queue
 from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import Layout, Role, checked_names, names_of
 from .local_queue import LocalQueue
-from .names import Names
+from .names import WARN_FROM, Names, warn_of_the_end
 from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure
@@ -56,52 +54,8 @@ from .rivals import HolderQuery, front_of_queue
 from .znode import NodeGone, Znode, ZnodeState
 from .znode_registry import RegisteredNode
 
-LAST_SEQUENCE = 0x7FFF_FFFF
-"""The number that servers hand out more than once. A contender that gets it holds nothing."""
-
-WARN_FROM = LAST_SEQUENCE // 2 + 1
-"""The number from which to warn, half of them: at a thousand a second, twelve days are left."""
-
-_STEP = 5
-
 _RULES = ElectionRules()
 """Those of every queue that is no election: one holds."""
-
-
-class SequenceWarning(UserWarning):
-    """A path has used up half of its sequence numbers, or more; at the end nobody can contend.
-
-    Each process warns once for each path, and again with every further 5 %. This is a Python
-    warning: `logging.captureWarnings(True)` logs it. `SequenceExhaustedError` says what to do.
-
-    Attributes:
-        path: the path.
-        sequence: the number that the contender was given.
-        left: how many numbers there are after it.
-    """
-
-    def __init__(self, path: str, sequence: int) -> None:
-        used = _percent(sequence) // _STEP * _STEP
-        # The same text for the same path and 5 %: Python filters warnings by it.
-        super().__init__(
-            f"{escaped(path)} has used up {used} % of its sequence numbers: before they end, let "
-            "all contenders stop, delete the path and start again, or use a new path"
-        )
-        self.path = path
-        self.sequence = sequence
-        self.left: int = LAST_SEQUENCE - 1 - sequence
-
-    def __reduce__(self) -> tuple[type[SequenceWarning], tuple[str, int]]:
-        return type(self), (self.path, self.sequence)
-
-
-def warn_of_the_end(path: str, sequence: int) -> None:
-    """Warn of a number from `WARN_FROM` on."""
-    warnings.warn(SequenceWarning(path, sequence), stacklevel=2)
-
-
-def _percent(sequence: int) -> int:
-    return 100 * sequence // LAST_SEQUENCE
 
 
 class LocalContenders(LocalQueue):
@@ -287,6 +241,8 @@ class Contender:
             that is unknown. A rank of 1 or 2 is exact, and reported at once; a greater one is that
             of the last listing.
         on_gone: called synchronously when others have deleted our znode.
+        on_listed: called synchronously with each listing, in order. Then it lists the queue as soon
+            as it has joined, also behind another contender of this client.
     """
 
     # There may be thousands, and memory is most of what each costs.
@@ -300,6 +256,7 @@ class Contender:
         "_names",
         "_naming",
         "_on_gone",
+        "_on_listed",
         "_on_rank",
         "_path",
         "_places",
@@ -317,6 +274,7 @@ class Contender:
         *,
         on_rank: Callable[[int | None], object] | None = None,
         on_gone: Callable[[], object] | None = None,
+        on_listed: Callable[[Sequence[str]], object] | None = None,
     ) -> None:
         self._queue = queue
         self._client = queue.client
@@ -329,6 +287,7 @@ class Contender:
         self._acl = acl
         self._on_rank = on_rank
         self._on_gone = on_gone
+        self._on_listed = on_listed
         self.znode: Znode = Znode(queue.client, queue.naming, data, acl, self)
         self.is_new: bool = False
         self._is_one_at_a_time = queue.places == 1 and not queue.role.shares
@@ -450,15 +409,15 @@ class Contender:
     async def _step_behind(self) -> QueuePosition:
         """Leave the queue, and join it again at its end. Raises `ReleaseError`."""
         self.unwatch()
-        await leave_queue(self.znode)
+        await _leave_queue(self.znode)
         return await self._join() or await self._list_queue()
 
     # --- waiting -------------------------------------------------------------------------------
 
     def _behind_ours(self) -> QueuePosition | None:
         """The position behind a contender of ours with the number just before; saves a listing."""
-        if not self._is_one_at_a_time or self._on_rank is not None:
-            return None  # or the rank is wanted
+        if not self._is_one_at_a_time or self._on_rank or self._on_listed:
+            return None  # or the rank, or a listing, is wanted
         position = self._local.just_behind(self.znode.node.sequence)
         if position is None or self._role is not Role.ELECTION:
             return position
@@ -511,6 +470,8 @@ class Contender:
         assert node is not None, "it has joined"
         own = node.name
         if names == [own]:
+            if self._on_listed is not None:
+                self._on_listed(names)
             return ALONE
         line = await queue_order(self._client, self._path, names, self._names)
         if self._role.shares:
@@ -522,6 +483,8 @@ class Contender:
         if self._role is Role.ELECTION:
             before = line[: position.rank]
             await refuse_other_rules(self._client, self._path, before, self._queue.rules)
+        if self._on_listed is not None:
+            self._on_listed(line)
         if self._is_one_at_a_time and self._on_rank is None:
             return self._local.without_look_ahead(position)
         return position
@@ -567,10 +530,35 @@ class Contender:
         self.znode.forget()
 
     def discard(self) -> Departure | None:
+        self._on_listed = None  # it may refer to us: a reference cycle would wait for the collector
         return self.znode.discard()
 
 
 T = TypeVar("T", bound=Tenure)
+
+
+async def _leave_queue(znode: Znode) -> None:
+    """Delete the znode of a waiter that is asked for its place; another one may be created then.
+
+    Waits until it is known to be gone, so that the contender is never in the queue twice. Raises
+    `ReleaseError` if the servers refuse that: then it would wait for its own znode.
+    """
+    left = znode.withdraw()
+    znode.is_asked_for = False
+    if left is None:
+        return
+    gone = Wakeup()
+    left.await_report(True)
+    left.add_done_callback(gone.set)
+    try:
+        await gone.wait()
+    finally:
+        left.await_report(False)
+    error = left.error()
+    if isinstance(error, ReleaseError):
+        raise error
+
+
 Entry = tuple[Participant, bytes, Stat]
 
 
@@ -642,12 +630,13 @@ class ContenderQueue:
         self,
         contest: Contest[Any],
         on_rank: Callable[[int | None], object] | None = None,
+        on_listed: Callable[[Sequence[str]], object] | None = None,
         *,
         is_ready: bool = True,
     ) -> Contender:
         """Make a contender, with nothing sent yet: the place of a contest."""
         data = contest.data if is_ready else UNREADY + contest.data
-        return Contender(self, data, contest.acl, on_rank=on_rank)
+        return Contender(self, data, contest.acl, on_rank=on_rank, on_listed=on_listed)
 
     # --- before a contender joins --------------------------------------------------------------
 

@@ -14,27 +14,44 @@ from typing import TYPE_CHECKING, NoReturn, cast, final
 import anyio
 import anyio.lowlevel
 
-from .._util.contender_names import MOST_LEADERS, ElectionRules, leaders_of, leading
+from .._util.contender_names import (
+    MOST_LEADERS,
+    MOST_PRIORITY,
+    ElectionRules,
+    leaders_of,
+    leading,
+)
 from .._util.misuse import check_worker
 from ..abc import CoordinationClient
-from ..errors import AioleadError, LeadershipLost, LossReason, NoNodeError, ReleaseError, UsageError
+from ..errors import (
+    AioleadError,
+    ConfigurationError,
+    LeadershipLost,
+    LossReason,
+    NoNodeError,
+    ReleaseError,
+    UsageError,
+)
 from ..events import EventName
 from ..model import ACL, Participant, SessionState
 from ..paths import join
 from .beside import beside_body
-from .contender_queue import Contender, ContenderQueue
+from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hand_over import PATIENCE, HandOver, report_ready
 from .hold import Term
 from .holding import HoldingRecipe, TenureContext
-from .layouts import Layout, Role, check_leaders, names_of
+from .layouts import Layout, Role, check_leaders, check_priority, names_of
 from .neighbours import queue_order
+from .place import Place
+from .preference import MakePlace, preferring
 from .reading import participant
 from .recipe import (
     OnDisconnect,
     OnRevocation,
     checked_count,
     checked_flag,
+    checked_number,
     checked_pause,
     checked_revocation,
 )
@@ -253,12 +270,12 @@ class Campaign(LatestValue[CampaignState]):
         ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
-    def __init__(self, queue: ContenderQueue, contest: Contest[Term], *, is_ready: bool) -> None:
+    def __init__(self, contend: MakePlace, contest: Contest[Term], *, is_ready: bool) -> None:
         super().__init__(contest.client, contest.path)
-        self._queue = queue
+        self._make_place = contend
         self._contest = contest.derived(self._contend)
         self._is_ready = is_ready
-        self._place: Contender | None = None
+        self._place: Place | None = None
         self._is_reported = True
         """Whether the znode shows what `_is_ready` says."""
         self._changed = anyio.Event()
@@ -285,12 +302,14 @@ class Campaign(LatestValue[CampaignState]):
 
     async def _report_ready(self) -> None:
         place = self._place
-        if place is not None and await report_ready(self._client, place.znode, self._contest.data):
+        if place is None:
+            return
+        if await report_ready(self._client, place.znodes[0], self._contest.data):
             self._is_reported = True
 
-    def _contend(self, contest: Contest[Term]) -> Contender:
+    def _contend(self, contest: Contest[Term]) -> Place:
         self._is_reported = True
-        self._place = self._queue.contend(contest, on_rank=self._on_rank, is_ready=self._is_ready)
+        self._place = self._make_place(contest, self._on_rank, is_ready=self._is_ready)
         return self._place
 
     async def __aexit__(
@@ -397,6 +416,14 @@ class Election(HoldingRecipe[Term]):
         changing_from: the number that other processes may still have, while a running fleet
             changes it; None, the default, if it does not change. The smaller number counts: a
             contender leads only while fewer are before it than it and each of those allow.
+        priority: from -1,000 to 1,000. Of those present, one with the highest priority leads, the
+            first one to come if there are several. None, the default: the first one to come leads.
+            All contenders on the path have a priority, or none (`MixedLayoutError`). Needs
+            `leaders=1`, and a layout other than `Layout.AIOZK`.
+        stable_for: seconds, 1 at least and 10 by default. A contender that comes later, with a
+            higher priority than the leader's, waits for so long in the queue before it asks the
+            leader to resign, as `revoke` does. Nobody is forced. So a leader leads for that time at
+            least, unless it ends by itself. Without `priority` it has no effect.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
@@ -435,6 +462,8 @@ class Election(HoldingRecipe[Term]):
         identity: str | None = None,
         leaders: int = 1,
         changing_from: int | None = None,
+        priority: int | None = None,
+        stable_for: float = 10.0,
         layout: Layout = Layout.CURATOR,
         on_disconnect: OnDisconnect = "keep",
         on_revocation: OnRevocation = "resign",
@@ -442,7 +471,7 @@ class Election(HoldingRecipe[Term]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         grace = checked_revocation(on_revocation, revocation_grace)
-        rules = _checked_rules(leaders, changing_from)
+        rules = _checked_rules(leaders, changing_from, priority)
         self._queue = ContenderQueue(
             type(self).__name__, client, path, layout, Role.ELECTION, rules=rules
         )
@@ -456,6 +485,12 @@ class Election(HoldingRecipe[Term]):
             to_hold="async with election.leadership() as term:",
             to_try="",
         )
+        self._contend: MakePlace = self._queue.contend
+        wait = checked_number("stable_for", stable_for, least=1)
+        if priority is not None:
+            check_priority(self._queue.names)
+            self._contend = preferring(self._queue, wait)
+            contest = contest.derived(self._contend)
         super().__init__(contest)
         check_leaders(self._queue.names, max(leaders, changing_from or 1))
 
@@ -536,7 +571,7 @@ class Election(HoldingRecipe[Term]):
                 its `Campaign.set_ready()`. If the leader dies, it may lead before.
         """
         contest = replace(self._contest, kind=partial(Term, queue=self._queue))
-        return Campaign(self._queue, contest, is_ready=checked_flag("ready", ready))
+        return Campaign(self._contend, contest, is_ready=checked_flag("ready", ready))
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
@@ -585,11 +620,18 @@ class Election(HoldingRecipe[Term]):
         return await self._queue.contenders()
 
 
-def _checked_rules(leaders: int, changing_from: int | None) -> ElectionRules:
+def _checked_rules(leaders: int, changing_from: int | None, priority: int | None) -> ElectionRules:
     leaders = checked_count("leaders", leaders, most=MOST_LEADERS)
     if changing_from is not None:
         changing_from = checked_count("changing_from", changing_from, most=MOST_LEADERS)
-    return ElectionRules(leaders, changing_from)
+    if priority is not None:
+        checked_count("priority", priority, least=-MOST_PRIORITY, most=MOST_PRIORITY)
+        if leaders > 1 or changing_from is not None:
+            raise ConfigurationError(
+                "priority: needs leaders=1, without changing_from: of several leaders, none is "
+                "preferred"
+            )
+    return ElectionRules(leaders, changing_from, priority)
 
 
 def _is_loss_of(token: int, error: BaseException) -> bool:

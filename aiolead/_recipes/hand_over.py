@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
-from .._client.fast import Wakeup
 from .._util.escaping import in_seconds
 from ..abc import CoordinationClient
 from ..errors import (
@@ -24,7 +23,6 @@ from ..errors import (
     ConfigurationError,
     HandOverTimeout,
     NoNodeError,
-    ReleaseError,
 )
 from ..model import EventType, Participant, WatchEvent
 from ..paths import basename
@@ -245,25 +243,3 @@ async def report_ready(client: CoordinationClient, znode: Znode, data: bytes) ->
     with suppress(NoNodeError):  # it joins again, with the new data
         await until_answered(client, write)
     return True
-
-
-async def leave_queue(znode: Znode) -> None:
-    """Delete the znode of a waiter that is asked for its place; another one may be created then.
-
-    Waits until it is known to be gone, so that the contender is never in the queue twice. Raises
-    `ReleaseError` if the servers refuse that: then it would wait for its own znode.
-    """
-    left = znode.withdraw()
-    znode.is_asked_for = False
-    if left is None:
-        return
-    gone = Wakeup()
-    left.await_report(True)
-    left.add_done_callback(gone.set)
-    try:
-        await gone.wait()
-    finally:
-        left.await_report(False)
-    error = left.error()
-    if isinstance(error, ReleaseError):
-        raise error

@@ -173,6 +173,15 @@ def check_leaders(names: Names, leaders: int) -> None:
         )
 
 
+def check_priority(names: Names) -> None:
+    """Raise `ConfigurationError` if names cannot say a priority."""
+    if names.scheme.label == AIOZK.label:
+        raise ConfigurationError(
+            f"priority: must be None with layout={AIOZK.label}, whose names cannot say it: use "
+            "another layout"
+        )
+
+
 def _listed(schemes: Sequence[Scheme]) -> str:
     *most, last = (scheme.label for scheme in schemes)
     return f"{', '.join(most)} or {last}" if most else last

@@ -11,10 +11,19 @@ from __future__ import annotations
 import enum
 import functools
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import final
 
-from .._util.contender_names import RULES_PART, KnownName, Role, known_name, matcher
+from .._util.contender_names import (
+    LAST_SEQUENCE,
+    RULES_PART,
+    KnownName,
+    Role,
+    known_name,
+    matcher,
+)
+from .._util.escaping import escaped
 from ..model import CreateMode
 
 PLACE = "{id}"
@@ -239,3 +248,47 @@ AIOZK = _library(
 WRITE_LOCK = _library("Layout.WRITE_LOCK", {Role.LOCK: ("x-{id}-", _BY_NUMBER)}, Identity.DECIMAL)
 
 LIBRARIES = (CURATOR, KAZOO, GO, AIOZK, WRITE_LOCK)
+
+
+# --- the end of the sequence numbers -------------------------------------------------------------
+
+WARN_FROM = LAST_SEQUENCE // 2 + 1
+"""The number from which to warn, half of them: at a thousand a second, twelve days are left."""
+
+_STEP = 5
+
+
+class SequenceWarning(UserWarning):
+    """A path has used up half of its sequence numbers, or more; at the end nobody can contend.
+
+    Each process warns once for each path, and again with every further 5 %. This is a Python
+    warning: `logging.captureWarnings(True)` logs it. `SequenceExhaustedError` says what to do.
+
+    Attributes:
+        path: the path.
+        sequence: the number that the contender was given.
+        left: how many numbers there are after it.
+    """
+
+    def __init__(self, path: str, sequence: int) -> None:
+        used = _percent(sequence) // _STEP * _STEP
+        # The same text for the same path and 5 %: Python filters warnings by it.
+        super().__init__(
+            f"{escaped(path)} has used up {used} % of its sequence numbers: before they end, let "
+            "all contenders stop, delete the path and start again, or use a new path"
+        )
+        self.path = path
+        self.sequence = sequence
+        self.left: int = LAST_SEQUENCE - 1 - sequence
+
+    def __reduce__(self) -> tuple[type[SequenceWarning], tuple[str, int]]:
+        return type(self), (self.path, self.sequence)
+
+
+def warn_of_the_end(path: str, sequence: int) -> None:
+    """Warn of a number from `WARN_FROM` on."""
+    warnings.warn(SequenceWarning(path, sequence), stacklevel=2)
+
+
+def _percent(sequence: int) -> int:
+    return 100 * sequence // LAST_SEQUENCE

@@ -73,6 +73,12 @@ async def refuse_other_rules(
 
 
 def _why(theirs: ElectionRules, ours: ElectionRules) -> str:
+    if (theirs.priority is None) is not (ours.priority is None):
+        whose, others = ("a", "none") if ours.priority is None else ("no", "one")
+        return (
+            f"contends with {whose} priority, and this contender with {others}: give all contenders"
+            " on the path a priority, or none"
+        )
     return (
         f"contends with leaders={theirs.leaders}, and this contender with leaders={ours.leaders}: "
         "pass the same number in all programs; to change it while they run, start the new ones "

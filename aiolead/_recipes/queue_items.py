@@ -30,6 +30,7 @@ from typing import ClassVar
 
 import anyio
 
+from .._util.contender_names import LAST_SEQUENCE as LAST_SEQUENCE
 from .._util.escaping import described, get_logger
 from .._util.internal_errors import call_back
 from .._util.parsing import MalformedError
@@ -42,8 +43,6 @@ from .neighbours import refuse_holders
 from .reading import look_at_all
 from .recipe import OnInvalid, checked_count
 from .reporting import PathWarnings
-
-LAST_SEQUENCE = 0x7FFF_FFFF
 
 MOST_ITEMS = 25_000
 """Greatest limit. One listing of that many items stays below the packet limit of 1 MiB."""

@@ -139,7 +139,14 @@ def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
     return on_invalid
 
 
-def checked_number(name: str, value: object, *, most: float = math.inf) -> float:
+def checked_number(
+    name: str, value: object, *, least: float = 0.0, most: float = math.inf
+) -> float:
+    if least:
+        number = _checked_real(name, value, f"a number of {least:g} or more")
+        if number < least:
+            raise ConfigurationError(f"{name}: must be a number of {least:g} or more, not {value}")
+        return number
     if most < math.inf:
         return _checked_real(name, value, f"a number from 0 to {most:g}", most)
     return _checked_real(name, value, "a number of 0 or more")

@@ -118,11 +118,14 @@ def known_name(name: str) -> KnownName | None:
     return next((kind for kind, names in _matchers() if names.fullmatch(name)), None)
 
 
-_COUNT = "[1-9][0-9]{0,3}"
-_LEADERS = f"-({_COUNT})leaders(?:-from({_COUNT}))?"
-_LEADERS_WORD = "leaders"
+LAST_SEQUENCE = 0x7FFF_FFFF
+"""The number that servers hand out more than once. A contender that gets it holds nothing."""
 
-RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?)?"
+_COUNT = "[1-9][0-9]{0,3}"
+_PRIORITY = "-?[0-9]{1,4}"
+_RULES = f"-({_COUNT})leaders(?:-from({_COUNT}))?|-priority({_PRIORITY})(?![0-9])"
+
+RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?|-priority{_PRIORITY})?"
 """A pattern for the part of a name that is made by `ElectionRules.part`."""
 
 
@@ -134,10 +137,13 @@ class ElectionRules:
     Attributes:
         leaders: how many may lead at once.
         leaders_before: the number of other contenders that is accepted while it is changed.
+        priority: its own, if those present with the highest priority lead; None if they lead in the
+            order of arrival. With one leader only.
     """
 
     leaders: int = 1
     leaders_before: int | None = None
+    priority: int | None = None
 
     @property
     def part(self) -> str:
@@ -145,6 +151,8 @@ class ElectionRules:
 
         Other libraries ignore it, as they ignore the id.
         """
+        if self.priority is not None:
+            return f"-priority{self.priority}"
         if self.leaders_before is not None:
             return f"-{self.leaders}leaders-from{self.leaders_before}"
         return f"-{self.leaders}leaders" if self.leaders > 1 else ""
@@ -154,6 +162,8 @@ class ElectionRules:
 
         It is the same from both sides, so that the order of arrival makes no difference.
         """
+        if (self.priority is None) is not (other.priority is None):
+            return False
         return (
             self.leaders in (other.leaders, other.leaders_before)
             or self.leaders_before == other.leaders
@@ -168,10 +178,12 @@ def rules_of(name: str) -> ElectionRules:
 
     That of a contender of another library says nothing.
     """
-    match = re.search(_LEADERS, name) if _LEADERS_WORD in name else None
+    has_some = "leaders" in name or "priority" in name
+    match = re.search(_RULES, name) if has_some else None
     if match is None:
         return _ONE_LEADER
-    return ElectionRules(int(match[1]), None if match[2] is None else int(match[2]))
+    leaders, before, priority = (None if part is None else int(part) for part in match.groups())
+    return ElectionRules(leaders or 1, before, priority)
 
 
 def leaders_of(name: str) -> int:
@@ -182,11 +194,14 @@ def leaders_of(name: str) -> int:
 def leaders_in(name: str) -> int | None:
     """How many may lead at once, as far as a contender's name says it."""
     rules = rules_of(name)
-    return None if rules is _ONE_LEADER else rules.leaders
+    return None if rules is _ONE_LEADER or rules.priority is not None else rules.leaders
 
 
 MOST_LEADERS = 1000
 """The most that `Election` accepts."""
+
+MOST_PRIORITY = 1000
+"""The highest priority that `Election` accepts; the lowest is its negative."""
 
 
 def leading(queue: Sequence[str], most: int = MOST_LEADERS) -> int:

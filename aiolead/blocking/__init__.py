@@ -1562,6 +1562,14 @@ class Election(ElectionBase):
         changing_from: the number that other processes may still have, while a running fleet
             changes it; None, the default, if it does not change. The smaller number counts: a
             contender leads only while fewer are before it than it and each of those allow.
+        priority: from -1,000 to 1,000. Of those present, one with the highest priority leads, the
+            first one to come if there are several. None, the default: the first one to come leads.
+            All contenders on the path have a priority, or none (`MixedLayoutError`). Needs
+            `leaders=1`, and a layout other than `Layout.AIOZK`.
+        stable_for: seconds, 1 at least and 10 by default. A contender that comes later, with a
+            higher priority than the leader's, waits for so long in the queue before it asks the
+            leader to resign, as `revoke` does. Nobody is forced. So a leader leads for that time at
+            least, unless it ends by itself. Without `priority` it has no effect.
         layout: the naming scheme, `Layout.CURATOR` by default; see `Layout`.
         on_disconnect: when the connection is lost, `"keep"` (the default) leads on while the lease
             lasts, `"resign"` resigns at once.
@@ -1591,6 +1599,8 @@ class Election(ElectionBase):
         identity: str | None = None,
         leaders: int = 1,
         changing_from: int | None = None,
+        priority: int | None = None,
+        stable_for: float = 10.0,
         layout: Layout = Layout.CURATOR,
         on_disconnect: Literal["keep", "resign"] = "keep",
         on_revocation: Literal["ignore", "resign"] = "resign",
@@ -1604,6 +1614,8 @@ class Election(ElectionBase):
             identity=identity,
             leaders=leaders,
             changing_from=changing_from,
+            priority=priority,
+            stable_for=stable_for,
             layout=layout,
             on_disconnect=on_disconnect,
             on_revocation=on_revocation,

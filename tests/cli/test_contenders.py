@@ -145,3 +145,13 @@ def test_different_numbers_of_leaders_are_reported(
         assert [(one["level"], one["leaders"]) for one in found] == [(level, [1, 2])]
         assert any("do not agree how many may lead: 1, 2" in line for line in err)
     assert code == (1 if level == "fail" else 0)
+
+
+def test_contender_without_a_priority_is_reported_beside_others(run: Run, somewhere: str) -> None:
+    znodes = {"/e/a-1-priority-3-latch-": b"one", "/e/b-1-priority2-latch-": b"two"}
+    with kazoo_client(somewhere, znodes) as client:
+        assert run("doctor /e")[0] == 0
+        client.create("/e/c-1-latch-", b"three", ephemeral=True, sequence=True)
+        code, out, _ = run("doctor /e --json")
+    (found,) = [one for one in objects(out)[:-1] if "without one" in one.get("text", "")]
+    assert (code, found["level"]) == (1, "fail")

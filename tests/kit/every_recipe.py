@@ -76,6 +76,10 @@ async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]
 
 HELD: dict[str, Held] = {
     "Election": held(lambda c, p: aiolead.Election(c, p).leadership()),
+    "Election.priority": held(
+        lambda c, p: aiolead.Election(c, p, priority=1).leadership(),
+        lambda c, p: aiolead.Election(c, p, priority=0).leadership(),
+    ),
     "Lock": held(lambda c, p: aiolead.Lock(c, p)),
     "ReentrantLock": held(lambda c, p: aiolead.ReentrantLock(c, p)),
     "ReadWriteLock.read": held(

@@ -168,6 +168,22 @@ async def campaign(election: Election) -> None:
                 break
 
 
+async def step_back(elect: Callable[..., Election]) -> None:
+    """A worse contender is in front of a better one, and leads after it."""
+    async with AsyncExitStack() as stack:
+        async with elect(priority=2).leadership() as term:
+            worse = await stack.enter_async_context(elect(priority=0).campaign())
+            await checkpoint()
+            better = await stack.enter_async_context(elect(priority=1).campaign())
+            await checkpoint()
+            await term.resign()
+        for each in (better, worse):
+            async for state in each:
+                if state.term is not None:
+                    await state.term.resign()
+                    break
+
+
 async def observe_election(election: Election) -> None:
     async with election.observe() as states:
         await anext(aiter(states))
@@ -315,6 +331,9 @@ MORE: dict[str, Use] = {
     ),
     "Election.run": Use(Election, run, "Election"),
     "Election.campaign": Use(Election, campaign, "Election"),
+    "Election, stepping back": Use(
+        lambda c, p: partial(Election, c, p), step_back, "Election.priority"
+    ),
     "Election.observe": Use(Election, observe_election, "Election"),
     "Condition.wait in vain": Use(
         lambda c, p: Condition(c, p).acquire,

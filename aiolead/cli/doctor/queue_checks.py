@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ... import Client
-from ..._util.contender_names import ElectionRules, rules_of
+from ..._util.contender_names import LAST_SEQUENCE, ElectionRules, rules_of
 from ...errors import NoAuthError, NoNodeError
 from ...model import Stat
 from ...paths import basename, join
@@ -29,8 +29,6 @@ from ..contenders import holders_of
 from ..server_inquiry import ClientConnection
 from .findings import Finding, Level
 
-LAST_SEQUENCE = 0x7FFF_FFFF
-"""The last sequence number of a path; after it servers use numbers twice."""
 LITTLE_LEFT = 0.25
 """The part of the numbers below which few are left."""
 
@@ -157,11 +155,17 @@ def judge_families(path: str, queue: Sequence[QueuedContender]) -> Iterator[Find
 
 
 def judge_leaders(path: str, queue: Sequence[QueuedContender]) -> Iterator[Finding]:
-    """Whether all contenders of an election say that the same number of them may lead."""
+    """Whether all contenders of an election say the same number of leaders, and a priority."""
     first: dict[ElectionRules, QueuedContender] = {}
     for one in queue:
         first.setdefault(rules_of(one.place.name), one)
     numbers = sorted({rules.leaders for rules in first})
+    unlike = {rules.priority is None: one for rules, one in first.items()}
+    if len(unlike) > 1:
+        names = "; ".join(one.place.name for one in unlike.values())
+        text = f"{path}: contenders with a priority, and without one: {names}"
+        advice = "give all of them a priority, or none: newcomers with other rules are refused"
+        yield Level.FAIL.finding("line", text, advice, path=path)
     if len(numbers) < 2:
         return
     if all(one.fit(other) for one in first for other in first):
