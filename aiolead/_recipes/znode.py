@@ -457,8 +457,9 @@ class Znode:
             self._unwatched(internal_error(error, self._on_event))
 
     def _on_event(self, event: WatchEvent) -> None:
-        if self._watch is None:
-            return  # it was withdrawn: what follows it is another znode
+        node = self.current
+        if event.type is not EventType.NONE and (node is None or event.path != node.path):
+            return  # it concerns a znode that was withdrawn, whose delete is not answered yet
         self._watch = None
         if event.type is EventType.DELETED:
             self.lost()

@@ -122,6 +122,12 @@ ROWS = [
         ),
     ),
     Row(
+        "recipes/preference.py:prefer",
+        range(1060, 1072),
+        range(12),
+        ("a better contender took over", "a contender joined again, behind a better one"),
+    ),
+    Row(
         "recipes/kept.py:keep",
         range(1000, 1012),
         range(12),

@@ -249,6 +249,21 @@ async def test_leader_that_does_not_heed_is_asked_once_and_stays(server: Embedde
 
 
 @with_virtual_server
+async def test_contender_that_steps_back_makes_one_znode(server: EmbeddedServer) -> None:
+    """The event of its deleted znode does not concern the new one, for which nobody would care."""
+    async with fleet(server) as them:
+        for name, priority in (("best", 9), ("worse", 0), ("better", 3)):
+            await them.come(name, priority)
+        before = server.requests.copy()
+        await them.go("best")
+        assert them.leads == "better"
+        sent = server.requests - before
+        created = sum(number for op, number in sent.items() if op.startswith("CREATE"))
+        assert created == 1, sent
+        assert len(contenders_left(server, PATH)) == 2
+
+
+@with_virtual_server
 async def test_contender_that_steps_back_was_asked_by_nobody(server: EmbeddedServer) -> None:
     """The request to a contender in front that is about to step back does not follow it."""
     async with fleet(server) as them:
