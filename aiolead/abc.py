@@ -251,6 +251,14 @@ class Backend(Protocol):
         """
         ...
 
+    def bind(self, reply: Reply[T]) -> Reply[T]:
+        """Bind a request that was just made to the present connection, and return it.
+
+        If the connection is lost before it was sent, it raises `ConnectionLossError` with the
+        outcome `NOT_APPLIED`, rather than wait for the next connection.
+        """
+        ...
+
     def unlimited(self) -> CoordinationClient:
         """Return the same client, as one that never refuses requests for lack of room."""
         ...

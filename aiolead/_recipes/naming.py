@@ -23,7 +23,14 @@ from ..paths import basename, join, sequence_of
 from .errors import until_done
 from .pending_delete import Departure, PendingDelete
 from .reading import catch_up, listed, look_at_all
-from .znode_registry import OwnNames, OwnZnodes, RegisteredNode
+from .znode_registry import (
+    OwnNames,
+    OwnZnodes,
+    RegisteredNode,
+    Send,
+    write_anyhow,
+    write_as_sole,
+)
 
 Found = Callable[[Created], object]
 """Called with a znode of ours, as the answer arrives that shows it."""
@@ -258,7 +265,10 @@ class Sequential:
 
     def delete_orphan(self, path: str, stat: Stat) -> None:
         """Delete a znode that another process has left in our session."""
-        self._registry.delete_orphan(self._client, path, stat, self.delete_if_ours)
+        self._registry.delete_orphan(self._client, path, stat, self._delete_as_sole)
+
+    async def _delete_as_sole(self, node: RegisteredNode) -> None:
+        await write_as_sole(self._client, partial(self._client.delete, node.path))
 
 
 class Fixed:
@@ -338,7 +348,7 @@ class Fixed:
         """Whether to take what is at the path; it is deleted if another process has left it."""
         if not self.is_left_behind(stat):
             return is_ours
-        self.registry.delete_orphan(self._client, self.path, stat, self.delete_if_ours)
+        self.registry.delete_orphan(self._client, self.path, stat, self._delete_as_sole)
         return False
 
     async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
@@ -360,6 +370,12 @@ class Fixed:
         return proven_delete(self._client, self, node, watch, over, data=data, version=0)
 
     async def delete_if_ours(self, node: RegisteredNode) -> None:
+        await self._delete_if_shown(node, write_anyhow)
+
+    async def _delete_as_sole(self, node: RegisteredNode) -> None:
+        await self._delete_if_shown(node, write_as_sole)
+
+    async def _delete_if_shown(self, node: RegisteredNode, write: Send) -> None:
         # A lost delete may have been applied, and the path be another owner's by now. A lagging
         # server may not know that yet, so it catches up first.
         client = self._client
@@ -370,17 +386,19 @@ class Fixed:
                 # A held-back delete and a new create of ours may be applied in between. A delete
                 # goes by name and version, and all new znodes have the same version: so it is
                 # changed first.
+                change = partial(client.set, node.path, version=stat.version)
                 try:
-                    stat = await client.set(node.path, data, version=stat.version)
+                    stat = await write(client, partial(change, data))
                 except RequestRefusedError:  # the limit was lowered: other data do as well
-                    stat = await client.set(node.path, b"", version=stat.version)
+                    stat = await write(client, partial(change, b""))
         except NoAuthError:  # our own ACL forbids reading it
             seen = await client.exists(node.path)
             if seen is None:
                 return
             stat = seen
         if node.is_shown_by(stat):
-            await client.delete(node.path, version=stat.version)
+            delete = partial(client.delete, node.path, version=stat.version)
+            await write(client, delete)
 
 
 async def find_at(

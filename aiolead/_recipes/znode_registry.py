@@ -26,13 +26,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import anyio
 
-from ..abc import CoordinationClient
+from ..abc import CoordinationClient, Reply
+from ..errors import ConnectionLossError, Outcome
 from ..model import Stat
 from .errors import in_background, until_done
+
+T = TypeVar("T")
 
 
 async def until_sole(client: CoordinationClient) -> None:
@@ -43,6 +46,31 @@ async def until_sole(client: CoordinationClient) -> None:
     while (seconds := client.backend.sole_in()) > 0.0:
         await anyio.sleep(min(seconds, client.session_timeout))
         await client.ready()
+
+
+async def write_as_sole(client: CoordinationClient, send: Callable[[], Reply[T]]) -> T:
+    """Send a write that is right only while no other process can hold anything under the session.
+
+    The other process may have taken the session over again without a word to this one: then the
+    servers refuse the write on this connection, and would do it on the next one. So it is bound to
+    the connection for which `Backend.sole_in` counts. Raises `ConnectionLossError` if it was lost.
+    """
+    if client.backend.sole_in() > 0.0:
+        raise ConnectionLossError(
+            "another process may have had the session", outcome=Outcome.NOT_APPLIED
+        )
+    return await client.backend.bind(send())
+
+
+async def write_anyhow(_client: CoordinationClient, send: Callable[[], Reply[T]]) -> T:
+    """Send a write that is right over any connection."""
+    return await send()
+
+
+class Send(Protocol):
+    """How to send a write: `write_as_sole` or `write_anyhow`."""
+
+    async def __call__(self, client: CoordinationClient, send: Callable[[], Reply[T]], /) -> T: ...
 
 
 @dataclass(slots=True, unsafe_hash=True, init=False)

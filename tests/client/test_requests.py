@@ -456,6 +456,28 @@ async def test_server_that_stops_reading_is_waited_for(client: Client, zk: Embed
     assert zk.requests["SET_DATA"] == 40
 
 
+@virtually
+async def test_bound_request_does_not_wait_for_another_connection() -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect(limits=Limits(max_in_flight=1)) as client:
+            link.stall("to_client")
+            sent = client.backend.bind(client.create("/a"))
+            await link.wait_for_request(OpCode.CREATE2)
+            bound = client.backend.bind(client.create("/b"))
+            waiting = client.create("/c")
+            link.reset()
+            link.heal()
+            with pytest.raises(ConnectionLossError) as lost:
+                await bound
+            assert lost.value.outcome is Outcome.NOT_APPLIED
+            with pytest.raises(ConnectionLossError) as lost:
+                await sent
+            assert lost.value.outcome is Outcome.UNKNOWN
+            await waiting
+            assert set(await client.get_children("/")) == {"a", "c", "zookeeper"}
+
+
 @pytest.mark.parametrize("name", ["max_in_flight", "max_queued"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, None, "10"])
 def test_limits_are_whole_numbers(name: str, value: object) -> None:

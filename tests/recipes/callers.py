@@ -38,7 +38,7 @@ _TABLE = {
     "ClientBackend": {
         ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
         "unlimited",
-        HOME: "check_connected check_home make_watch serial shared spawn subscribe",
+        HOME: "bind check_connected check_home make_watch serial shared spawn subscribe",
     },
     "ClientLease": {ANY: "deadline expire is_enough remaining", HOME: "hold"},
     "ClientWatch": {ANY: "close event is_armed"},
@@ -127,6 +127,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Transaction.set": ("/never", b""),
     "Client.set_acl": ("/", [aiolead.ACL.world()]),
     "ClientBackend.gave": (1,),
+    "ClientBackend.bind": (None,),
     "ClientBackend.shared": ("/", object),
     "ClientBackend.spawn Election.running": (_never,),
     "ClientBackend.subscribe Tenure.add_lost_callback": (print,),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from ...abc import CoordinationClient, EventHook, Hold, HoldOwner
+from ...abc import CoordinationClient, EventHook, Hold, HoldOwner, Reply
 from ...errors import AioleadError
 from ...model import SessionState, WatchEvent
 from .. import loop_affinity
 from ..core import Core, T
 from .client_watches import ClientWatch
 from .operations import Scope
+from .pending_reply import PendingReply
 
 if TYPE_CHECKING:
     from ..client_host import ClientHandle
@@ -55,6 +57,12 @@ class ClientBackend:
 
     def check_home(self) -> None:
         self._core.check_home()
+
+    def bind(self, reply: Reply[T]) -> Reply[T]:
+        self._core.check_home()
+        assert isinstance(reply, PendingReply)
+        reply.kind = replace(reply.kind, is_bound=True)
+        return reply
 
     def unlimited(self) -> CoordinationClient:
         if self._unlimited is None:
