@@ -50,7 +50,7 @@ from .recipe import (
     explain_arguments,
 )
 from .reporting import RecipeReporting
-from .rivals import HolderQuery, ask
+from .rivals import LastLooks, Rival, ask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -295,8 +295,8 @@ class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
-        *("_contest", "_is_entered", "_is_given_up", "_is_silent", "_is_try", "_obstacle"),
-        *("_query", "_scope", "_task", "_tenure", "_timeout", "_was_connected"),
+        *("_contest", "_holder", "_is_entered", "_is_given_up", "_is_silent", "_is_try"),
+        *("_obstacle", "_scope", "_task", "_tenure", "_timeout", "_was_connected"),
     )
 
     def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
@@ -306,8 +306,8 @@ class TenureScope(ABC, Generic[T]):
         self._was_connected = True
         self._obstacle = ""
         """`Place.obstacle` of the last attempt that acquired nothing."""
-        self._query: HolderQuery | None = None
-        """`Place.holder_query` of the same."""
+        self._holder: Rival | None = None
+        """The holder as of the same."""
         self._is_silent = is_try
         """Whether nobody reads the error of an attempt that has acquired nothing."""
         self._tenure: T | None = None
@@ -495,7 +495,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             if tenure._why_ended() is not None:
                 self._scope.cancel()
         elif not self._gives_none:
-            raise await self._timed_out()
+            raise self._timed_out()
         return cast(R_co, tenure)
 
     @property
@@ -507,7 +507,10 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     async def _get_in_time(self, place: Place) -> bool:
         client, timeout = self._contest.client, self._timeout
-        in_front = False
+        in_front, look = False, None
+        looks = client.backend.shared(None, LastLooks)
+        if timeout and not self._is_silent:
+            look = looks.add(client, place.holder_query, timeout)
         self._was_connected = client.state is SessionState.CONNECTED
         # Usually it is connected, and thousands of waiters then need no subscription.
         unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
@@ -517,14 +520,16 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         finally:
             if unsubscribe is not None:
                 unsubscribe()
+            if look is not None:
+                looks.remove(look)
         if not in_front:
-            self._note_obstacle(place)
+            self._note_obstacle(place, None if look is None else look.holder)
         return in_front
 
-    def _note_obstacle(self, place: Place) -> None:
+    def _note_obstacle(self, place: Place, holder: Rival | None) -> None:
         self._obstacle = place.obstacle()
-        is_known = self._obstacle.endswith(OWNERLESS)  # nobody holds, so nobody is asked for
-        self._query = None if self._is_silent or is_known else place.holder_query()
+        is_held = not self._obstacle.endswith(OWNERLESS)
+        self._holder = holder if is_held else None
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
@@ -546,7 +551,8 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             try:
                 if await try_acquire(client, place):
                     return True
-                self._note_obstacle(place)
+                query = None if self._is_silent else place.holder_query()
+                self._note_obstacle(place, await ask(client, query))
                 return False
             finally:
                 unsubscribe()
@@ -556,9 +562,9 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             outcome=Outcome.NOT_APPLIED,
         )
 
-    async def _timed_out(self) -> AcquireTimeout:
-        """Make the error; names the holder, if one short read tells."""
-        query, self._query = self._query, None
+    def _timed_out(self) -> AcquireTimeout:
+        """Make the error; names the holder, if that is known."""
+        holder, self._holder = self._holder, None
         contest, timeout = self._contest, self._timeout
         late = f"{contest!r}: not our turn within {in_seconds(timeout)}"
         try:
@@ -572,7 +578,6 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             timed_out.blame = Blame.NETWORK
             return timed_out
         late = f"{late}, {self._obstacle}" if self._obstacle else late
-        holder = await ask(contest.client, query)
         if holder is None:
             return AcquireTimeout(late)
         timed_out = AcquireTimeout(f"{late}, held by {holder}")

@@ -1,4 +1,4 @@
-"""Whom a contender waits for: read once, when it has waited in vain or for long.
+"""Whom a contender waits for: read once, shortly before it has waited in vain, or after long.
 
 Nothing depends on the answer: it is for people. So a read is bounded in time, and an error of it
 only means that the holder stays unknown.
@@ -7,8 +7,10 @@ only means that the holder stays unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import TypeAlias
 
 import anyio
@@ -58,19 +60,91 @@ HolderQuery: TypeAlias = Callable[[], Awaitable[Rival | None]]
 """Reads the holder that a place waits for; None if there is none any more."""
 
 
-async def ask(client: CoordinationClient, query: HolderQuery | None) -> Rival | None:
+async def ask(
+    client: CoordinationClient, query: HolderQuery | None, most: float = inf
+) -> Rival | None:
     """Return the holder; None if it is unknown, also by an error or for lack of time.
 
-    Cancellation: propagates, as from any wait.
+    It takes `most` seconds, and `longest`, at most. Cancellation: propagates, as from any wait.
     """
     if query is None or client.state is not SessionState.CONNECTED:
         return None
-    with anyio.move_on_after(min(LONGEST, client.session_timeout / 8)):
+    with anyio.move_on_after(min(most, longest(client))):
         try:
             return await query()
         except AioleadError:
             return None
     return None
+
+
+def longest(client: CoordinationClient) -> float:
+    """The longest time for a read, in seconds."""
+    return min(LONGEST, client.session_timeout / 8)
+
+
+@dataclass(slots=True, eq=False)
+class LastLook:
+    """A look for the holder, shortly before a wait ends that has a time limit.
+
+    So the wait takes no longer than its limit, and one that ends before makes no request.
+
+    Attributes:
+        make_query: makes the query once it is due: a place may wait for others by then.
+        limit: when the wait ends, on the clock of the event loop, in seconds.
+        due: when to look.
+        holder: the holder, once it is known.
+    """
+
+    make_query: Callable[[], HolderQuery | None]
+    limit: float
+    due: float
+    holder: Rival | None = None
+
+
+class LastLooks:
+    """The looks of all that wait on one client: one job, which outlives short waits."""
+
+    def __init__(self) -> None:
+        self._looks: dict[LastLook, None] = {}
+        self._is_running = False
+        self._next_due = -inf
+        self._is_earlier = anyio.Event()
+
+    def add(
+        self,
+        client: CoordinationClient,
+        make_query: Callable[[], HolderQuery | None],
+        timeout: float,
+    ) -> LastLook:
+        """Look before `timeout` seconds are over, unless `remove` comes first."""
+        limit = anyio.current_time() + timeout
+        look = LastLook(make_query, limit, limit - min(timeout / 4, longest(client)))
+        self._looks[look] = None
+        if not self._is_running:
+            if not client.state.is_final:
+                self._is_running = True
+                client.backend.spawn(partial(self._run, client))
+        elif look.due < self._next_due:
+            self._is_earlier.set()
+        return look
+
+    def remove(self, look: LastLook) -> None:
+        self._looks.pop(look, None)
+
+    async def _run(self, client: CoordinationClient) -> None:
+        try:
+            while self._looks:
+                look = min(self._looks, key=lambda look: look.due)
+                self._next_due, self._is_earlier = look.due, anyio.Event()
+                with anyio.CancelScope(deadline=look.due):
+                    await self._is_earlier.wait()
+                    continue
+                if look in self._looks:
+                    del self._looks[look]
+                    most = look.limit - anyio.current_time()
+                    look.holder = await ask(client, look.make_query(), most)
+        finally:
+            self._is_running, self._next_due = False, -inf
 
 
 def rival(path: str, data: bytes, stat: Stat, position: int | None = None) -> Rival:
@@ -101,7 +175,10 @@ async def only_holder(client: CoordinationClient, path: str) -> Rival | None:
     return rival(path, data, stat)
 
 
-async def some_holder(client: CoordinationClient, folder: str) -> Rival | None:
-    """One of several holders, each of whom has a znode in a folder."""
-    names = await listed(client.get_children(folder))
+async def some_holder(
+    client: CoordinationClient, folder: str, own: Collection[str]
+) -> Rival | None:
+    """One of several holders, each of whom has a znode in a folder; `own` are the paths of ours."""
+    there = await listed(client.get_children(folder))
+    names = [name for name in there if join(folder, name) not in own]
     return await only_holder(client, join(folder, min(names))) if names else None

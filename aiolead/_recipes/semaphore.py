@@ -277,7 +277,8 @@ class Permits:
         return "" if self._contender is None else self._contender.obstacle()
 
     def holder_query(self) -> HolderQuery:
-        return partial(some_holder, self._client, self._where.permits)
+        own = [znode.node.path for znode in self._own if znode.current is not None]
+        return partial(some_holder, self._client, self._where.permits, own)
 
     @property
     def znodes(self) -> Sequence[Znode]:

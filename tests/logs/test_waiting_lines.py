@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from kit.virtual_time import SESSION, Link, embedded, passes, virtually, with_virtual_server
+from kit.virtual_time import Link, embedded, passes, virtually, with_virtual_server
 from logs.log_lines import Lines, lines_of
 from recipes.blocks import Block, Holder, enter
 
@@ -93,23 +93,12 @@ async def test_position_counts_all_before_us(a: Client, b: Client) -> None:
     assert (late.value.holder, late.value.position) == ("host-0", 4)
 
 
-@with_virtual_server
-async def test_holder_that_has_left_is_unknown(a: Client, b: Client) -> None:
-    holder = Holder(Lock(a, PATH).acquire(), span=1.0 - 0.000_001)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(holder)
-        await passes(0.0001)
-        with pytest.raises(AcquireTimeout) as late:
-            await enter(Lock(b, PATH).acquire(timeout=0.999_899))
-    assert (late.value.holder, late.value.since, late.value.position) == (None, None, None)
-
-
 @virtually
-async def test_silent_server_costs_a_moment_and_leaves_the_holder_unknown() -> None:
+async def test_silent_server_costs_no_time_and_leaves_the_holder_unknown() -> None:
     async with embedded() as server:
         link = Link(server)
         async with Link(server).connect() as a, link.connect() as b, Lock(a, PATH):
-            with anyio.fail_after(2.0 + SESSION / 8 + 0.1):
+            with anyio.fail_after(2.001):
                 async with anyio.create_task_group() as tasks:
 
                     async def wait_in_vain() -> None:
@@ -118,21 +107,9 @@ async def test_silent_server_costs_a_moment_and_leaves_the_holder_unknown() -> N
                         assert late.value.holder is None
 
                     tasks.start_soon(wait_in_vain)
-                    await passes(1.9)
+                    await passes(1.2)
                     link.blackhole()
             link.heal()
-
-
-@with_virtual_server
-async def test_cancellation_of_the_read_propagates(a: Client, b: Client, link: Link) -> None:
-    async with Lock(b, PATH):
-        with anyio.move_on_after(2.1) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(enter, Lock(a, PATH).acquire(timeout=2))
-                await passes(1.9)
-                link.blackhole()
-        link.heal()
-        assert scope.cancelled_caught
 
 
 async def requests_of(server: EmbeddedServer, block: Block) -> dict[str, int]:
