@@ -33,7 +33,7 @@ from ..errors import (
     TransactionError,
     UnreadableTextError,
 )
-from ..model import ACL, CreateMode
+from ..model import ACL, CreateMode, SessionState
 
 logger = get_logger(__name__)
 
@@ -213,6 +213,29 @@ async def until_answered(client: CoordinationClient, request: Callable[[], Await
             return await request()
         except AioleadError as error:
             await before_next_try(client, error, Step.ASK)
+
+
+async def at_once(
+    client: CoordinationClient, request: Callable[[], Awaitable[R]], *, lost: str
+) -> R:
+    """Return the result of `request`, or raise `ConnectionLossError` rather than wait for a server.
+
+    It is raised if there is no connection, or if it is lost meanwhile, with the message `lost`.
+    """
+    client.backend.check_connected()
+    with anyio.CancelScope() as scope:
+
+        def on_state(state: SessionState, _session_id: int) -> None:
+            if state is not SessionState.CONNECTED:
+                scope.cancel()
+
+        unsubscribe = client.backend.subscribe(on_state)
+        try:
+            return await request()
+        finally:
+            unsubscribe()
+    client.backend.check_connected()
+    raise ConnectionLossError(lost, outcome=Outcome.NOT_APPLIED)
 
 
 TRIES = 10

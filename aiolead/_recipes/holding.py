@@ -30,13 +30,12 @@ from ..errors import (
     AioleadError,
     AlreadyHeldError,
     Blame,
-    ConnectionLossError,
-    Outcome,
     TenureLost,
     UsageError,
 )
 from ..events import OWNERLESS
 from ..model import ACL, SessionState
+from .errors import at_once
 from .hold import Held, Tenure
 from .place import Place, acquire, try_acquire
 from .recipe import (
@@ -535,32 +534,14 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
 
     async def _get_at_once(self, place: Place) -> bool:
-        """Whether it may be held, without waiting for others or for a server.
-
-        Raises `ConnectionLossError` if there is no connection, or it is lost meanwhile.
-        """
+        """Whether it may be held, without waiting for others or for a server."""
         client = self._contest.client
-        client.backend.check_connected()
-        with anyio.CancelScope() as scope:
-
-            def on_state(state: SessionState, _session_id: int) -> None:
-                if state is not SessionState.CONNECTED:
-                    scope.cancel()
-
-            unsubscribe = client.backend.subscribe(on_state)
-            try:
-                if await try_acquire(client, place):
-                    return True
-                query = None if self._is_silent else place.holder_query()
-                self._note_obstacle(place, await ask(client, query))
-                return False
-            finally:
-                unsubscribe()
-        client.backend.check_connected()
-        raise ConnectionLossError(
-            "the connection was lost before it was known whether it is our turn: try again",
-            outcome=Outcome.NOT_APPLIED,
-        )
+        lost = "the connection was lost before it was known whether it is our turn: try again"
+        in_front = await at_once(client, partial(try_acquire, client, place), lost=lost)
+        if not in_front:
+            query = None if self._is_silent else place.holder_query()
+            self._note_obstacle(place, await ask(client, query))
+        return in_front
 
     def _timed_out(self) -> AcquireTimeout:
         """Make the error; names the holder, if that is known."""

@@ -16,6 +16,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import final
 
 import anyio
@@ -32,7 +33,7 @@ from ..errors import (
     NoNodeError,
 )
 from ..model import ACL, Stat
-from .errors import until_answered
+from .errors import at_once, until_answered
 from .recipe import Recipe, checked_count, checked_number, checked_wait
 from .reporting import hook_of
 from .shared_value import checked_rng, compare_and_set, read, until_first
@@ -261,7 +262,7 @@ class RateLimit(Recipe):
         max_age: for how many seconds a token may be kept before it is dropped; defaults to 1. It
             must exceed the time of a write. Greater: fewer requests. Smaller: more exact.
         rng: for the random pauses between attempts.
-        acl: of created znodes; defaults to open to everybody.
+        acl: of created znodes; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -308,7 +309,7 @@ class RateLimit(Recipe):
 
         Args:
             n: how many calls, at most `burst`; they are allowed together.
-            timeout: how long to wait, in seconds; defaults to any time.
+            timeout: how long to wait, in seconds; defaults to any time. 0 is a `try_acquire`.
 
         Raises:
             AcquireTimeout: they are not allowed within `timeout`. Raised at once if that is known.
@@ -325,21 +326,27 @@ class RateLimit(Recipe):
         wait = checked_wait(timeout)
         is_granted = await (self.try_acquire(n) if wait == 0.0 else self._wait_for(n, wait))
         if not is_granted:
-            raise AcquireTimeout(f"{self!r}: no {n} more calls within {in_seconds(wait)}")
+            raise AcquireTimeout(f"{self!r}: {n} calls are not allowed within {in_seconds(wait)}")
 
     async def try_acquire(self, n: int = 1) -> bool:
         """Count `n` more calls if they are allowed now; return whether they are.
 
-        It may ask the servers, and waits for their answer and for a connection, but not for tokens.
-        While tasks of this object wait for tokens, it returns False. Otherwise as `acquire`.
+        It may ask the servers, and waits for their answer, but not for tokens. While tasks of this
+        object wait for tokens, it returns False. Otherwise as `acquire`, but on connection loss: if
+        none is at hand, raises `ConnectionLossError`, also if there is no connection.
         """
         self._check(n)
         await anyio.lowlevel.checkpoint()
         if self._turn.locked():
             return False
+        now = self._now()
+        get = partial(self._get, n, now)
         self._wanted += n
         try:
-            return await self._get(n, self._now())
+            if self._share.ready(n, now, self._max_age) is not None:
+                return await get()
+            lost = "the connection was lost before it was known whether the call is allowed"
+            return await at_once(self._client, get, lost=lost)
         finally:
             self._wanted -= n
 

@@ -2845,7 +2845,7 @@ class RateLimit(Proxy):
         max_age: for how many seconds a token may be kept before it is dropped; defaults to 1. It
             must exceed the time of a write. Greater: fewer requests. Smaller: more exact.
         rng: for the random pauses between attempts.
-        acl: of created znodes; defaults to open to everybody.
+        acl: of created znodes; defaults to the client's `default_acl`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -2887,7 +2887,7 @@ class RateLimit(Proxy):
 
         Args:
             n: how many calls, at most `burst`; they are allowed together.
-            timeout: how long to wait, in seconds; defaults to any time.
+            timeout: how long to wait, in seconds; defaults to any time. 0 is a `try_acquire`.
 
         Raises:
             AcquireTimeout: they are not allowed within `timeout`. Raised at once if that is known.
@@ -2905,8 +2905,9 @@ class RateLimit(Proxy):
     def try_acquire(self, n: int = 1) -> bool:
         """Count `n` more calls if they are allowed now; return whether they are.
 
-        It may ask the servers, and waits for their answer and for a connection, but not for tokens.
-        While tasks of this object wait for tokens, it returns False. Otherwise as `acquire`.
+        It may ask the servers, and waits for their answer, but not for tokens. While tasks of this
+        object wait for tokens, it returns False. Otherwise as `acquire`, but on connection loss: if
+        none is at hand, raises `ConnectionLossError`, also if there is no connection.
         """
         return self._loop.call(lambda: self._target.try_acquire(n))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -16,7 +17,7 @@ from kit.virtual_time import Drop, Link, VirtualClock, embedded, lost_message, p
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import with_virtual_server as on_virtual_server
 
-from aiolead import AcquireTimeout, Client, NoNodeError, RateLimit
+from aiolead import AcquireTimeout, Client, ConnectionLossError, NoNodeError, RateLimit
 from aiolead._recipes.rate_limit import Numbers, Share, Write
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConfigurationError, InvalidDataError, MixedLayoutError
@@ -133,7 +134,10 @@ async def test_bound_holds_with_lost_messages_and_cancelled_calls(
         for _ in range(60):
             n = rng.choice((1, 1, 3))
             is_allowed = False
-            with anyio.move_on_after(rng.choice((0.001, 0.1, 10.0))):
+            with (
+                suppress(ConnectionLossError),
+                anyio.move_on_after(rng.choice((0.001, 0.1, 10.0))),
+            ):
                 if rng.random() < 0.5:
                     is_allowed = await limit.try_acquire(n)
                 else:
@@ -218,7 +222,7 @@ async def test_timeout_is_raised_at_once_if_the_calls_come_too_late(client: Clie
     limit = RateLimit(client, PATH, rate=0.1, burst=1)
     await limit.acquire()
     began = anyio.current_time()
-    with pytest.raises(AcquireTimeout, match="no 1 more calls within 5 seconds"):
+    with pytest.raises(AcquireTimeout, match="api>: 1 calls are not allowed within 5 s"):
         await limit.acquire(timeout=5)
     with pytest.raises(AcquireTimeout, match="within 0 seconds"):
         await limit.acquire(timeout=0)
@@ -314,6 +318,30 @@ async def test_lost_connection_leaves_the_calls_at_hand() -> None:
             assert 0 < at_hand <= 50
             link.heal()
             await limit.acquire()
+
+
+@virtually
+async def test_try_does_not_wait_for_a_connection() -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client:
+            limit = RateLimit(client, PATH, rate=100, burst=3)
+            assert await limit.try_acquire()
+            link.refuse()
+            link.reset()
+            began = anyio.current_time()
+            for attempt in (limit.try_acquire(), limit.acquire(timeout=0)):
+                with pytest.raises(ConnectionLossError):
+                    await attempt
+            assert anyio.current_time() - began == about(0)
+            link.heal()
+            await client.ready()
+            # The connection is lost while the answer is on its way.
+            server.drop_reply(OpCode.SET_DATA)
+            with pytest.raises(ConnectionLossError):
+                await limit.try_acquire()
+            await client.ready()
+            assert await limit.try_acquire()
 
 
 @virtually

@@ -20,7 +20,7 @@ import anyio
 
 import aiolead
 from aiolead import RateLimit
-from aiolead.errors import AcquireTimeout
+from aiolead.errors import AcquireTimeout, ConnectionLossError
 from aiolead.testing.simulation import Process, World
 from tests.assurance.simulation.programs import end_of_session, insist
 
@@ -120,7 +120,7 @@ async def call(plan: Plan, limit: RateLimit, process: Process, is_last: bool) ->
     rng = process.rng
     n = rng.choice((1, 1, min(2, plan.burst)))
     way = "acquire" if is_last else rng.choice(("acquire", "timeout", "try"))
-    with suppress(AcquireTimeout):
+    with suppress(AcquireTimeout, ConnectionLossError):
         if way == "try":
             if not await limit.try_acquire(n):
                 return
