@@ -15,6 +15,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import getattr_static
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, final
