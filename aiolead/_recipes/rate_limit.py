@@ -35,7 +35,7 @@ from ..errors import (
 from ..model import ACL, Stat
 from .errors import at_once, until_answered
 from .recipe import Recipe, checked_count, checked_number, checked_wait
-from .reporting import hook_of
+from .reporting import PathWarnings, hook_of
 from .shared_value import checked_rng, compare_and_set, read, until_first
 
 LEAST, MOST = 1e-6, 1e9
@@ -81,10 +81,10 @@ class Numbers:
         return f"rate={self.rate:g}, per={self.per:g}, burst={self.burst}"
 
 
-def _between(name: str, value: float) -> float:
+def _between(name: str, value: float, least: float = LEAST) -> float:
     number = checked_number(name, value, most=MOST)
-    if number < LEAST:
-        raise ConfigurationError(f"{name}: must be at least {LEAST:g}, not {value!r}")
+    if number < least:
+        raise ConfigurationError(f"{name}: must be at least {least:g}, not {value!r}")
     return number
 
 
@@ -216,7 +216,7 @@ class Share:
 
         Tokens that are used together are due with the last of them.
         """
-        if self.answered - self.sent > max_age - GRAIN:
+        if self.is_late(max_age):
             self.given = self.count
         too_old = now - self.sent - (max_age - GRAIN)
         if too_old > 0.0:
@@ -227,6 +227,10 @@ class Share:
         if self.given + n > self.count:
             return None
         return self.answered + self.numbers.wait(self.debt + self.given + n)
+
+    def is_late(self, max_age: float) -> bool:
+        """Whether no token can be used, since the answer came too late."""
+        return self.answered - self.sent > max_age - GRAIN
 
     def earliest(self, n: int) -> float:
         """Before that time nobody gets `n` tokens beyond these, whatever others have taken."""
@@ -284,9 +288,7 @@ class RateLimit(Recipe):
         if rate is None and (burst is not None or per != 1.0):
             raise ConfigurationError("rate: is missing; pass it with `per` and `burst`")
         self._numbers = None if rate is None else Numbers.checked(rate, per, burst)
-        self._max_age = _between("max_age", max_age)
-        if self._max_age < 10 * GRAIN:
-            raise ConfigurationError(f"max_age: must be at least {10 * GRAIN:g}, not {max_age!r}")
+        self._max_age = _between("max_age", max_age, least=10 * GRAIN)
         self._rng = checked_rng(rng)
         self._now = hook_of(self._client).now
         self._turn = anyio.Lock()
@@ -294,8 +296,10 @@ class RateLimit(Recipe):
         self._asking = anyio.Lock()
         """Held by the task that takes a share."""
         self._share = NOTHING
-        self._seen: tuple[Write, Stat] | None = None
-        """The znode after this object's last write: saves the read while nobody else writes."""
+        self._last: tuple[Write, Stat] | None = None
+        """The znode after this object's last write."""
+        self._is_alone = False
+        """Whether that is likely its present state: saves the read while nobody else writes."""
         self._wanted = 0
         """How many tokens the tasks ask for that are not served yet."""
         self._used = 0
@@ -370,7 +374,7 @@ class RateLimit(Recipe):
             return await compare_and_set(self._client, self._path, new.encode(), stat, self._acl)
 
         await until_answered(self._client, lambda: until_first(attempt, self._rng))
-        self._seen = None
+        self._is_alone = False
         if self._numbers is not None:
             self._numbers = numbers
 
@@ -392,6 +396,7 @@ class RateLimit(Recipe):
 
     async def _get(self, n: int, deadline: float) -> bool:
         """Use `n` tokens once they are due; False, and none are used, if that is too late."""
+        has_taken = False
         while True:
             share, now = self._share, self._now()
             ready = share.ready(n, now, self._max_age)
@@ -399,10 +404,15 @@ class RateLimit(Recipe):
                 # What was seen is not believed for long: the numbers may be changed.
                 if now < share.sent + self._max_age and deadline < share.earliest(n):
                     return False
+                # The answer to a try came too late.
+                if has_taken and now > deadline:
+                    return False
                 async with self._asking:
                     # Another task may have taken a share for this one, too.
-                    if self._share is share and not await self._take(n, deadline):
-                        return False
+                    if self._share is share:
+                        has_taken = True
+                        if not await self._take(n, deadline):
+                            return False
             elif ready <= now:
                 # No await from here on until the caller has them.
                 share.given += n
@@ -418,7 +428,9 @@ class RateLimit(Recipe):
         """Take a share, of which `n` tokens are due in time; return whether there were any."""
 
         async def attempt() -> Share | None:
-            before, stat = await self._read()
+            last, is_alone = self._last, self._is_alone
+            self._is_alone = False
+            before, stat = last if last is not None and is_alone else await self._read()
             if n > before.numbers.burst:
                 raise ConfigurationError(f"n: must be at most {before.numbers.burst}, not {n}")
             sent = self._now()
@@ -429,21 +441,26 @@ class RateLimit(Recipe):
             written = await compare_and_set(self._client, self._path, data, stat, self._acl)
             if written is None:
                 return None
-            self._seen = write, written
+            # Nobody else has written between the last two writes of this object.
+            self._is_alone = stat is None or (last is not None and stat.mzxid == last[1].mzxid)
+            self._last = write, written
             return Share(write.numbers, *write.applied(written), sent, self._now())
 
         # The tokens of a share whose answer was lost are lost.
         share = await until_answered(self._client, lambda: until_first(attempt, self._rng))
         self._share = share
+        if share.is_late(self._max_age):
+            self._client.backend.shared(self._path, PathWarnings).warn(
+                "late",
+                f"{self._path}: a write took {share.answered - share.sent:.3g} s, so its tokens "
+                f"are lost: pass a max_age above {self._max_age:g}",
+            )
         if share.count:
             self._used, self._since, self._slept = 0, share.sent, 0.0
         return share.count > 0
 
     async def _read(self) -> tuple[Write, Stat | None]:
         """Return the last write, with the numbers that count, and the `Stat` of the znode."""
-        seen, self._seen = self._seen, None
-        if seen is not None:
-            return seen
         data, stat = await read(self._client, self._path)
         if stat is not None and data:
             write = Write.parse(self._path, data, stat)

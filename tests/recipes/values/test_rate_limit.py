@@ -363,6 +363,28 @@ async def test_late_answer_and_late_process_use_no_calls() -> None:
         assert limit._share is not share
 
 
+@virtually
+async def test_answer_that_takes_longer_than_max_age_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+            limit = RateLimit(client, PATH, rate=100)
+            assert await limit.try_acquire()
+            link.stall("to_client")
+
+            async def heal() -> None:
+                await passes(1.2)
+                link.heal()
+
+            tasks.start_soon(heal)
+            assert not await limit.try_acquire()
+            assert await limit.try_acquire()
+    (warning,) = [each.getMessage() for each in caplog.records if "max_age" in each.getMessage()]
+    assert warning == f"{PATH}: a write took 1.2 s, so its tokens are lost: pass a max_age above 1"
+
+
 def share(**changes: float) -> Share:
     fields = {"debt": 8.0, "count": 4, "sent": 100.0, "answered": 100.25} | changes
     return Share(Numbers(1.0, 1.0, 10), **fields)  # type: ignore[arg-type]
