@@ -314,6 +314,24 @@ async def change_leader(client: Client, path: str) -> AsyncIterator[Change]:
 
 
 @asynccontextmanager
+async def hand_over(client: Client, path: str) -> AsyncIterator[Change]:
+    async with AsyncExitStack() as stack:
+        terms: list[aiolead.Term] = []
+
+        async def change(n: int) -> None:
+            campaign = aiolead.Election(client, path, identity=str(n)).campaign()
+            view = await stack.enter_async_context(campaign)
+            if terms:
+                await terms.pop().hand_over(str(n))
+            async for state in view:
+                if state.term is not None:
+                    terms.append(state.term)
+                    break
+
+        yield change
+
+
+@asynccontextmanager
 async def follow_leader(client: Client, path: str) -> AsyncIterator[Seen]:
     async with (
         aiolead.Election(client, path).observe() as states,
@@ -338,6 +356,7 @@ FOLLOWED: dict[str, Followed] = {
     "ServiceRegistry": Followed(change_service, follow_service),
     "TaskBoard": Followed(change_task, follow_task),
     "Election": Followed(change_leader, follow_leader),
+    "Election.hand_over": Followed(hand_over, follow_leader),
 }
 
 

@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter as Counts
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -75,6 +81,7 @@ from aiolead import (
     TaskBoard,
     Term,
 )
+from aiolead.errors import HandOverTimeout
 from aiolead.testing import EmbeddedServer
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.both_loops]
@@ -311,6 +318,50 @@ def queue(client: Client, path: str) -> Queue:
     return Queue(client, path, retry_pause=0)
 
 
+def leading_as(identity: str, act: Do | None = None) -> Callable[[Client, str], Do]:
+    """Leads for a moment under a name, and acts."""
+    return lambda c, p: partial(
+        entered(act), Election(c, p, identity=identity, on_revocation="ignore").leadership
+    )
+
+
+def several(*makers: Callable[[Client, str], Do]) -> Use:
+    """Several uses by one client at the same time, again and again: it ends by cancellation."""
+
+    async def repeat(use: Do) -> None:
+        while True:
+            await use()  # type: ignore[call-arg]
+            await checkpoint()
+
+    async def do(uses: list[Do]) -> None:
+        async with anyio.create_task_group() as tasks:
+            for use in uses:
+                tasks.start_soon(repeat, use)
+
+    return Use(lambda c, p: [make(c, p) for make in makers], do)
+
+
+async def hand_over(term: Term) -> None:
+    with suppress(HandOverTimeout):  # the successor may have led before
+        await term.hand_over("new", timeout=0.02)
+
+
+async def get_ready(election: Election) -> None:
+    async with election.campaign(ready=False) as view:
+        async for state in view:
+            if state.rank is not None:
+                await view.set_ready()
+                return
+
+
+async def revoke_for_a_successor(election: Election) -> None:
+    with suppress(HandOverTimeout):
+        await election.revoke(successor="new", timeout=0.02)
+
+
+SUCCESSORS = several(leading_as("middle"), leading_as("new"))
+OLD_AND_NEW = several(leading_as("old", hand_over), leading_as("new"))
+
 MORE: dict[str, Use] = {
     "Lock.acquire": Use(
         lambda c, p: partial(Lock(c, p).acquire, timeout=PATIENCE), entered(), "Lock"
@@ -329,6 +380,14 @@ MORE: dict[str, Use] = {
     "Term.resign": Use(
         lambda c, p: Election(c, p).leadership, entered(lambda term: term.resign()), "Election"
     ),
+    "Term.hand_over to a successor": Use(
+        lambda c, p: leading_as("old", hand_over)(c, p), lambda use: use(), beside=SUCCESSORS
+    ),
+    "Election asked to step behind": Use(
+        lambda c, p: leading_as("middle")(c, p), lambda use: use(), beside=OLD_AND_NEW
+    ),
+    "Election.revoke for a successor": Use(Election, revoke_for_a_successor, beside=SUCCESSORS),
+    "Campaign.set_ready": Use(Election, get_ready, "Election"),
     "Election.run": Use(Election, run, "Election"),
     "Election.campaign": Use(Election, campaign, "Election"),
     "Election, stepping back": Use(

@@ -13,6 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -24,7 +25,7 @@ from kit.faults import only_on
 from kit.virtual_time import Link, on_virtual_time
 from kit.virtual_time import connect as connect_virtually
 
-from aiolead import Client, ConnectionLossError
+from aiolead import Client, ConnectionLossError, Election, Phase
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
@@ -193,12 +194,67 @@ def doing(what: Done) -> Use:
     return use
 
 
+# --- the parts of a planned hand-over ------------------------------------------------------------
+
+
+async def step_behind(client: Client, helper: Client, path: str) -> None:
+    """A waiter is asked for its place."""
+    await hand_over(helper, client, helper, path)
+
+
+async def hand_over_to_a_successor(client: Client, helper: Client, path: str) -> None:
+    """A leader asks a waiter for its place, and resigns."""
+    await hand_over(client, helper, helper, path)
+
+
+async def warm_up(client: Client, helper: Client, path: str) -> None:
+    """A successor reports that it is ready."""
+    await hand_over(helper, helper, client, path)
+
+
+async def hand_over(first: Client, middle: Client, last: Client, path: str) -> None:
+    """The clients lead in this order: the first one, the last one, the one between them."""
+    led: list[str] = []
+
+    async def lead() -> None:
+        async with Election(middle, path, identity="middle").leadership():
+            led.append("middle")
+
+    async with anyio.create_task_group() as tasks:
+        async with Election(first, path, identity="first").leadership() as term:
+            tasks.start_soon(lead)
+            await joined(first, path, 2)
+            async with Election(last, path, identity="last").campaign(ready=False) as view:
+                tasks.start_soon(partial(term.hand_over, "last", timeout=None))
+                async for state in view:
+                    if state.is_next:
+                        await view.set_ready()
+                    if state.phase is Phase.LEADING:
+                        led.append("last")
+                        break
+                assert term.is_released
+    assert led == ["last", "middle"]
+
+
+async def joined(client: Client, path: str, count: int) -> None:
+    async def are_there() -> bool:
+        queue = await over_connection_losses(Election(client, path).contenders)
+        return len(queue) == count
+
+    await eventually(are_there, f"{path}: {count} contend")
+
+
 # --- all of them ---------------------------------------------------------------------------------
 
 USES: dict[str, dict[str, Use]] = {
     "held": {name: holding(scene) for name, scene in (HELD | KEPT).items()},
     "followed": {name: following(scene) for name, scene in FOLLOWED.items()},
     "done": {name: doing(what) for name, what in DONE.items()},
+    "handed over": {
+        "stepping behind": step_behind,
+        "handing over": hand_over_to_a_successor,
+        "warming up": warm_up,
+    },
 }
 
 
