@@ -57,7 +57,7 @@ class HandOver:
         queue: the queue of the election.
         name: the successor, for messages; empty if any will do.
         is_wanted: whether a contender is the successor. Once it was there and is gone, any will do.
-        check: called before each look; what it raises ends this.
+        check: called before each look; an exception ends this.
         may_lead: whether it is enough that the successor leads by now. Then no holders were before
             it.
     """
