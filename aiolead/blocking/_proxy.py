@@ -19,7 +19,14 @@ import aiolead
 from .._util.escaping import described, get_logger
 from .._util.misuse import check_worker
 from .._util.parsing import MalformedError, real
-from ..errors import ConfigurationError, LeadershipLost, ServerError, TenureLost, UsageError
+from ..errors import (
+    ConfigurationError,
+    LeadershipLost,
+    LossReason,
+    ServerError,
+    TenureLost,
+    UsageError,
+)
 from ..model import Stat
 from ._inbox import LostEvent
 from ._loop import LoopThread
@@ -353,6 +360,10 @@ class HoldBase(Proxy):
             self._loop.ask(self._target.check)
 
 
+_PAUSED_AFTER = (LossReason.REVOKED, LossReason.REFUSED, LossReason.INTERNAL)
+"""As in `Election.run`: the next term could come at once."""
+
+
 class ElectionBase(Proxy):
     leadership: Callable[..., Any]  # generated
 
@@ -362,7 +373,8 @@ class ElectionBase(Proxy):
         """Contend forever, and call `worker(term)` in this thread once per term.
 
         A worker that returns resigns. After a pause, in which others may lead, it contends again;
-        after a lost term, once its worker has ended, so the worker has to call `term.check()`. Any
+        after a lost term, once its worker has ended, so the worker has to call `term.check()`. It
+        pauses after the losses that `aiolead.Election.run` pauses after, such as a revocation. Any
         other exception of the worker ends this; so does closing the client (`ClientClosedError`).
 
         Args:
@@ -387,7 +399,9 @@ class ElectionBase(Proxy):
                 with self.leadership(on_lost=on_lost) as term:
                     token = term.token
                     worker(term)
-                self._loop.call(partial(anyio.sleep, seconds))
             except LeadershipLost as lost:
                 if lost.token != token:
                     raise
+                if lost.reason not in _PAUSED_AFTER:
+                    continue
+            self._loop.call(partial(anyio.sleep, seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -164,10 +165,13 @@ def test_revoked_leader_is_told_by_its_next_call(own: ThreadedServer, backend: B
 
 
 def test_worker_contends_again_after_a_revocation(own: ThreadedServer, backend: Backend) -> None:
+    """After a pause, in which others may lead."""
     terms: list[blocking.Term] = []
+    began: list[float] = []
 
     def worker(term: blocking.Term) -> None:
         terms.append(term)
+        began.append(time.monotonic())
         if len(terms) == 2:
             raise KeyError("enough")
         blocking.Election(other, "/election").revoke()
@@ -176,5 +180,30 @@ def test_worker_contends_again_after_a_revocation(own: ThreadedServer, backend: 
 
     with connect(own, backend) as client, connect(own) as other:
         with pytest.raises(KeyError, match="enough"):
-            blocking.Election(client, "/election").run(worker, pause=0)
+            blocking.Election(client, "/election").run(worker, pause=0.05)
         assert terms[0].token < terms[1].token
+        assert began[1] - began[0] >= 0.05
+
+
+def test_leader_hands_over_to_a_successor(
+    own: ThreadedServer, backend: Backend, threads: ThreadPoolExecutor
+) -> None:
+    def lead(name: str) -> str:
+        with blocking.Election(others, "/election", identity=name).leadership():
+            led.append(name)
+        return name
+
+    led: list[str] = []
+    with connect(own, backend) as client, connect(own) as others:
+        election = blocking.Election(client, "/election", identity="first")
+        with election.leadership() as term:
+            tasks = []
+            for count, name in enumerate(("second", "third"), 2):
+                tasks.append(threads.submit(lead, name))
+                until(lambda count=count: len(election.contenders()) == count, "it waits")  # type: ignore[misc]
+            with pytest.raises(aiolead.errors.HandOverTimeout, match="no contender 'nobody' waits"):
+                term.hand_over("nobody", timeout=0)
+            assert term.hand_over("third").identity == "third"
+            assert not term.is_held
+            assert [task.result(PATIENCE) for task in tasks] == ["second", "third"]
+    assert led == ["third", "second"]
