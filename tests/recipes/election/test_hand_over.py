@@ -80,8 +80,12 @@ async def test_named_successor_leads_next_and_others_step_behind(server: ServerU
         await eventually(lambda: "d" in them.inside, "d leads")
         assert them.log == ["a", "d"]
         assert them.inside["d"].path == successor.path
-        first, second, *rest = await order(watcher)
-        assert (first, second, set(rest)) == ("d", "e", {"b", "c"})
+
+        async def others_are_behind() -> bool:
+            first, second, *rest = await order(watcher)
+            return (first, second, set(rest)) == ("d", "e", {"b", "c"})
+
+        await eventually(others_are_behind, "the others wait again, behind all")
 
 
 @on_embedded
@@ -159,9 +163,9 @@ async def test_revoked_leader_is_followed_by_the_successor(server: ServerUnderTe
         assert asked.path == term.path
         await eventually(lambda: "c" in them.inside, "c leads")
         assert them.log == ["a", "c"]
+        await eventually(lambda: "a" in them.losses, "a has ended")
         assert them.losses["a"].reason is LossReason.REVOKED
-        await eventually(lambda: "a" not in them.inside, "a has ended")
-        assert await order(watcher) == ["c", "b"]
+        await until_queue_is(watcher, "c", "b")
 
 
 @on_embedded
