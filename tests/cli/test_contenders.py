@@ -20,7 +20,7 @@ GUID = "0123456789abcdef0123456789abcdef"
 
 def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
     first, second = f"/a/{GUID[:16]}-1-latch-", "/a/_c_x-latch-"
-    znodes = {first: b"host-1", second: b"__REVOKE__host-2", "/a/note": b""}
+    znodes = {first: b"host-1", second: b"__REVOKE____UNREADY__host-2", "/a/note": b""}
     with kazoo_client(hosts, znodes) as client:
         session = f"{client.client_id[0]:#x}"
         out = shown(run, "contenders /a")

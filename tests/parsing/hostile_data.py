@@ -134,6 +134,8 @@ DATA_CASES: Mapping[str, bytes | None] = {
     "bidi": (BIDI + SEPARATORS).encode(),
     "revoke": b"__REVOKE__\xff\x1b[2J",
     "revoke 1 MB": b"__REVOKE__" + b"\xff" * (MAX_DATA - 10),
+    "not ready": b"__UNREADY__\xff\x1b[2J",
+    "not ready, revoke": b"__REVOKE____UNREADY__",
     "int32 negative": struct.pack(">i", -(2**31)),
     "int32 greatest": struct.pack(">i", 2**31 - 1),
     "int32 zero": bytes(4),

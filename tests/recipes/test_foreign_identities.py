@@ -27,7 +27,11 @@ LISTINGS: dict[str, Callable[[Client], Awaitable[list[Participant]]]] = {
 }
 
 
-@pytest.mark.parametrize("mark", [b"", b"__REVOKE__"], ids=["", "asked to release"])
+@pytest.mark.parametrize(
+    "mark",
+    [b"", b"__REVOKE__", b"__UNREADY__", b"__REVOKE____UNREADY__"],
+    ids=["", "asked to release", "not ready", "both"],
+)
 @pytest.mark.parametrize("name", LISTINGS)
 async def test_long_identity_is_cut(
     embedded_server: EmbeddedServer, local: Client, name: str, mark: bytes
@@ -38,7 +42,8 @@ async def test_long_identity_is_cut(
         embedded_server.create(path, mark + b"x" * 1_000_000)
     (found,) = await LISTINGS[name](local)
     assert len(found.identity) == MAX_IDENTITY
-    assert found.is_revocation_requested == bool(mark)
+    assert found.is_revocation_requested == (b"__REVOKE__" in mark)
+    assert found.is_ready == (b"__UNREADY__" not in mark)
 
 
 async def test_own_identity_of_the_greatest_length_is_whole(local: Client) -> None:
