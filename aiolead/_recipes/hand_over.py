@@ -7,6 +7,7 @@ whatever fails on the way, the lowest living contender leads (docs/explanation/r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, final
 
 import anyio
 
+from .._util.contender_names import rules_of
 from .._util.escaping import in_seconds
 from ..abc import CoordinationClient
 from ..errors import (
@@ -56,7 +58,8 @@ class HandOver:
     Args:
         queue: the queue of the election.
         name: the successor, for messages; empty if any will do.
-        is_wanted: whether a contender is the successor. Once it was there and is gone, any will do.
+        is_wanted: whether a contender is the successor, the one with the highest priority if there
+            are several. Once it was there and is gone, any will do.
         check: called before each look; an exception ends this.
         may_lead: whether it is enough that the successor leads by now. Then no holders were before
             it.
@@ -156,6 +159,13 @@ class HandOver:
             return None
         before, (successor, _, _) = waiters[:at], waiters[at]
         name = successor.identity
+        better = [who for who, _, _ in waiters if _priority(who) > _priority(successor)]
+        if better:
+            # It would step back behind them, so nobody is asked.
+            self._obstacle = f"{name!r} has a lower priority than {better[0].identity!r}"
+            await self._watch_all([successor])
+            await self._watch_all(better)
+            return None
         ours = [each for each in before if self._queue.is_like_ours(basename(each[0].path))]
         if len(ours) < len(before):
             self._obstacle = f"{name!r} is behind a contender of another library, which stays"
@@ -190,7 +200,8 @@ class HandOver:
         return at
 
     def _place_of_wanted(self, waiters: Sequence[Entry]) -> int | None:
-        return next((n for n, (who, _, _) in enumerate(waiters) if self._is_wanted(who)), None)
+        wanted = [n for n, (who, _, _) in enumerate(waiters) if self._is_wanted(who)]
+        return max(wanted, key=lambda n: (_priority(waiters[n][0]), -n), default=None)
 
     async def _watch_all(self, before: Sequence[Participant]) -> None:
         """Look again when all of them are gone, rather than after each one."""
@@ -213,6 +224,11 @@ class HandOver:
                 left.discard(path)
         if before and not left:
             self._alarm.set()
+
+
+def _priority(who: Participant) -> float:
+    priority = rules_of(basename(who.path)).priority
+    return -math.inf if priority is None else priority
 
 
 def _anybody(_: Participant) -> bool:

@@ -3989,7 +3989,8 @@ class Term(Tenure):
             to: the successor's identity. The waiters before it are asked to step behind, and join
                 the queue again at its end; those of other libraries stay. It need not wait yet.
                 If it goes, the first one that waits is the successor. So it is for None, the
-                default.
+                default. With priorities, that is the best one, and a successor that is not the best
+                one is waited for until it is.
             timeout: how long to wait, in seconds, 20 by default. None waits forever.
 
         Raises:

@@ -152,6 +152,26 @@ async def test_several_leaders_hand_over_one_place(a: Client, b: Client) -> None
         assert them.log == ["a", "b", "e"]
 
 
+@on_embedded
+async def test_best_waiter_is_the_successor_where_contenders_have_priorities(
+    a: Client, b: Client
+) -> None:
+    async with crowd() as them:
+        for number, (name, priority) in enumerate(
+            [("leader", 9), ("worst", 1), ("middle", 5), ("best", 7)], 1
+        ):
+            election = Election(a, PATH, identity=name, priority=priority)
+            them.come(name, to=election.leadership())
+            await joined(b, PATH, number)
+        await them.are_inside("leader")
+        term = them.inside["leader"]
+        with pytest.raises(HandOverTimeout, match="'middle' has a lower priority than 'best'"):
+            await term.hand_over("middle", timeout=0.1)
+        assert (await term.hand_over()).identity == "best"
+        await eventually(lambda: "best" in them.inside, "it leads")
+        assert them.log == ["leader", "best"]
+
+
 # --- asked from outside --------------------------------------------------------------------------
 
 
