@@ -373,13 +373,15 @@ class ItemClaim:
         try:
             self.content = self._decode(body)
         except ValueError as error:
-            self.content = Content((body,))
+            self.content = Content((body,), invalid=error)
+        invalid = self.content.invalid
+        if invalid is not None:
             if limit is None or self.attempts < limit.most:
-                available.invalid(own.name, of_item.version, error, is_final=limit is None)
+                available.invalid(own.name, of_item.version, invalid, is_final=limit is None)
                 self.rest()
                 self._end(available.free)
             else:
-                await self._give_up(limit, f"invalid: {error}")
+                await self._give_up(limit, f"invalid: {invalid}")
             return False
         if limit is not None and self.attempts > limit.most:
             await self._give_up(limit, DIED)

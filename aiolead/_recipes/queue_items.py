@@ -24,9 +24,9 @@ import heapq
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import anyio
 
@@ -38,6 +38,7 @@ from ..abc import CoordinationClient, Reply, Watch
 from ..errors import ConfigurationError, InvalidDataError, NoNodeError
 from ..model import ACL, CreateMode, WatchEvent
 from ..paths import ListedPath, join
+from .codec import Codec
 from .errors import TRIES
 from .neighbours import refuse_holders
 from .reading import look_at_all
@@ -128,10 +129,14 @@ class Content:
     Attributes:
         parts: its parts.
         rest: the bytes behind its end, which Curator ignores.
+        values: its parts as the queue's codec decodes them.
+        invalid: why the codec refuses them.
     """
 
     parts: tuple[bytes, ...]
     rest: bytes = b""
+    values: tuple[Any, ...] = ()
+    invalid: ValueError | None = None
 
 
 def decode(body: bytes) -> Content:
@@ -158,6 +163,18 @@ def decode(body: bytes) -> Content:
             raise MalformedError(f"a part has the length {size}, with {len(body) - at} bytes left")
         parts.append(body[at : at + size])
         at += size
+
+
+def decode_values(codec: Codec[Any], body: bytes) -> Content:
+    """Decode an item, and its parts by a codec; raises ValueError if it is no item."""
+    content = decode(body)
+    try:
+        values = tuple(codec.decode(part) for part in content.parts)
+    except Exception as error:
+        invalid = MalformedError(f"{type(error).__name__}: {error}")
+        invalid.__cause__ = error
+        return replace(content, invalid=invalid)
+    return replace(content, values=values)
 
 
 logger = get_logger(__name__)

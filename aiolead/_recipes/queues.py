@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -32,6 +32,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
 from .claims import Claimed, claim_item
+from .codec import Codec, checked_codec, encoded
 from .dead_letters import (
     RETRY_PAUSE,
     AttemptLimit,
@@ -41,7 +42,7 @@ from .dead_letters import (
     decode_letter,
 )
 from .errors import with_parent
-from .holding import Contest, HoldingRecipe, TenureContext, TenureScope, left_by_another
+from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope, left_by_another
 from .neighbours import ITEM, refuse_holders
 from .queue_items import (
     LAST_SEQUENCE,
@@ -50,7 +51,7 @@ from .queue_items import (
     DelayNames,
     ItemNames,
     PriorityNames,
-    decode,
+    decode_values,
     encode,
 )
 from .reading import listed, over_sessions
@@ -182,6 +183,13 @@ class ItemProducer:
 
 C = TypeVar("C", bound=Claimed)
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    V = DefaultTypeVar("V", default=bytes)
+else:
+    V = TypeVar("V")
+
 
 class Consumption(TenureScope[C]):
     """Items, claimed one after the other: `async with queue.consume() as items`.
@@ -263,7 +271,7 @@ class Consumption(TenureScope[C]):
             raise self._failure
 
 
-class QueueItem(Claimed):
+class QueueItem(Claimed, Generic[V]):
     """An item of a queue, held for the body of an `async with`.
 
     It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
@@ -282,6 +290,13 @@ class QueueItem(Claimed):
         if len(parts) != 1:
             raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
         return parts[0]
+
+    @property
+    def value(self) -> V:
+        """The data of the item, as the queue's `codec` decodes them; otherwise as `data`."""
+        _ = self.data  # it must have one part
+        value: V = self._claim.content.values[0]
+        return value
 
     @property
     def dead_letter(self) -> DeadLetter | None:
@@ -314,7 +329,7 @@ _BY_PRIORITY = PriorityNames()
 _BY_TIME = DelayNames()
 
 
-class _Queue(HoldingRecipe[QueueItem]):
+class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
     """The base of all queues: everything except `put`."""
 
     _names = ItemNames()
@@ -325,6 +340,7 @@ class _Queue(HoldingRecipe[QueueItem]):
         client: CoordinationClient,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         claims: str | None = None,
         max_items: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
@@ -335,6 +351,8 @@ class _Queue(HoldingRecipe[QueueItem]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
+        self._codec: Codec[Any] | None = None if codec is None else checked_codec(codec)
+        decode = partial(decode_values, self._codec or Codec.raw())
         claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
         if claims == path:
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
@@ -352,11 +370,12 @@ class _Queue(HoldingRecipe[QueueItem]):
             on_invalid=checked_on_invalid(on_invalid),
             acl=checked_acl(acl),
         )
+        kind = cast("Kind[QueueItem[V]]", QueueItem)
         contest = Contest.of(
             type(self).__name__,
             client,
             path,
-            QueueItem,
+            kind,
             partial(claim_item, self._available, decode, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
@@ -368,11 +387,11 @@ class _Queue(HoldingRecipe[QueueItem]):
         super().__init__(contest)
         self._producer = ItemProducer(client, path, most, self._acl)
 
-    def consume(self) -> Consumption[QueueItem]:
+    def consume(self) -> Consumption[QueueItem[V]]:
         """Claim items one after the other, as an async iterator: see `Consumption`."""
         return Consumption(self._contest)
 
-    def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem]:
+    def get(self, *, timeout: float | None = None) -> TenureContext[QueueItem[V]]:
         """Claim the next item for the body of an `async with`.
 
             async with queue.get() as item:
@@ -397,7 +416,7 @@ class _Queue(HoldingRecipe[QueueItem]):
         """
         return TenureContext(self._contest, timeout)
 
-    def try_get(self) -> TenureContext[QueueItem | None]:
+    def try_get(self) -> TenureContext[QueueItem[V] | None]:
         """As `get`, but yields None at once if no item is free.
 
         Reads from the connected server, which may lag; call `client.sync()` first if that matters.
@@ -408,17 +427,22 @@ class _Queue(HoldingRecipe[QueueItem]):
         """The number of items, claimed ones included. A read, as `try_get`."""
         return await self._producer.size()
 
-    async def _put(self, prefix: str, items: Iterable[bytes]) -> list[str]:
+    async def _put(self, prefix: str, items: Iterable[V]) -> list[str]:
         if isinstance(items, (bytes, bytearray, str)):
             raise ConfigurationError("items: must be several of them, each bytes; or use put()")
-        bodies = [encode([checked_bytes(data)]) for data in items]
+        bodies = [encode([self._encoded(data)]) for data in items]
         if not bodies:
             raise ConfigurationError("items: must not be empty")
         return await self._producer.put(prefix, bodies)
 
+    def _encoded(self, data: Any) -> bytes:
+        if self._codec is None:
+            return checked_bytes(data)
+        return encoded(self._codec, data, name="data")
+
 
 @final
-class Queue(_Queue):
+class Queue(_Queue[V]):
     """A queue: items persist until a consumer acknowledges them; first come, first served.
 
         name = await queue.put(b"...")
@@ -440,6 +464,8 @@ class Queue(_Queue):
     Args:
         client: the session.
         path: the path of the items; created as a persistent znode if missing.
+        codec: the format of the items' data, for `put` and `item.value`; defaults to unchanged
+            bytes. An item that it refuses is invalid: see `on_invalid`.
         claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
         max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
         retry_pause: for how long an item rests when its second attempt ends without `ack`, in
@@ -462,7 +488,7 @@ class Queue(_Queue):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    async def put(self, data: bytes) -> str:
+    async def put(self, data: V) -> str:
         """Add an item; return its name.
 
         Raises:
@@ -481,7 +507,7 @@ class Queue(_Queue):
         """
         return (await self._put("queue-", [data]))[0]
 
-    async def put_many(self, items: Iterable[bytes]) -> list[str]:
+    async def put_many(self, items: Iterable[V]) -> list[str]:
         """Add separate items, all or none, one behind the other; return their names in order.
 
         They are one transaction, so together they must fit into a packet (1 MiB by default).
@@ -491,7 +517,7 @@ class Queue(_Queue):
 
 
 @final
-class PriorityQueue(_Queue):
+class PriorityQueue(_Queue[V]):
     """A queue with priorities: the smallest first, equal ones first come, first served.
 
     Items are listed again for each hand-out, since a smaller one may have come. Otherwise as
@@ -500,20 +526,20 @@ class PriorityQueue(_Queue):
 
     _names = _BY_PRIORITY
 
-    async def put(self, data: bytes, *, priority: int = 0) -> str:
+    async def put(self, data: V, *, priority: int = 0) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
         `priority` is from -2^31 to 2^31 - 1; the smallest comes first.
         """
         return (await self._put(_BY_PRIORITY.prefix(priority), [data]))[0]
 
-    async def put_many(self, items: Iterable[bytes], *, priority: int = 0) -> list[str]:
+    async def put_many(self, items: Iterable[V], *, priority: int = 0) -> list[str]:
         """Add several items of one priority; see `Queue.put_many`."""
         return await self._put(_BY_PRIORITY.prefix(priority), items)
 
 
 @final
-class DelayQueue(_Queue):
+class DelayQueue(_Queue[V]):
     """A queue whose items are handed out when they are due, the earliest first.
 
     Consumers compare the due time in an item's name with their own `clock`, in seconds since the
@@ -528,6 +554,7 @@ class DelayQueue(_Queue):
         client: CoordinationClient,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         claims: str | None = None,
         max_items: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
@@ -543,6 +570,7 @@ class DelayQueue(_Queue):
         super().__init__(
             client,
             path,
+            codec=codec,
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
@@ -554,7 +582,7 @@ class DelayQueue(_Queue):
             acl=acl,
         )
 
-    async def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
+    async def put(self, data: V, *, delay: float | None = None, at: float | None = None) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
         It is due in `delay` seconds, or `at` a time in seconds since the epoch; give one of the
@@ -563,7 +591,7 @@ class DelayQueue(_Queue):
         return (await self._put(self._prefix(delay, at), [data]))[0]
 
     async def put_many(
-        self, items: Iterable[bytes], *, delay: float | None = None, at: float | None = None
+        self, items: Iterable[V], *, delay: float | None = None, at: float | None = None
     ) -> list[str]:
         """Add several items that are due at the same time; see `Queue.put_many`."""
         return await self._put(self._prefix(delay, at), items)

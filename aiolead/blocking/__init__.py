@@ -167,6 +167,12 @@ __all__ = [
 C = TypeVar("C")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    V = DefaultTypeVar("V", default=bytes)
+else:
+    V = TypeVar("V")
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -1317,7 +1323,7 @@ class DataView(View["tuple[bytes, Stat] | None"]):
 
 
 @final
-class DelayQueue(Proxy):
+class DelayQueue(Proxy, Generic[V]):
     """A queue whose items are handed out when they are due, the earliest first.
 
     Consumers compare the due time in an item's name with their own `clock`, in seconds since the
@@ -1325,13 +1331,14 @@ class DelayQueue(Proxy):
     on clocks. Otherwise as `Queue`. The format is that of Curator's `DistributedDelayQueue`.
     """
 
-    _target: aiolead.DelayQueue
+    _target: aiolead.DelayQueue[Any]
 
     def __init__(
         self,
         client: Client,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
@@ -1347,6 +1354,7 @@ class DelayQueue(Proxy):
             aiolead.DelayQueue,
             client,
             path,
+            codec=codec,
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
@@ -1371,13 +1379,13 @@ class DelayQueue(Proxy):
 
     def consume(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> Consumption[QueueItem]:
+    ) -> Consumption[QueueItem[V]]:
         """Claim items one after the other, as an iterator: see `Consumption`."""
         return self._hold(self._target.consume(), on_lost)
 
     def get(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem]:
+    ) -> TenureContext[QueueItem[V]]:
         """Claim the next item for the body of a `with`.
 
             with queue.get() as item:
@@ -1404,7 +1412,7 @@ class DelayQueue(Proxy):
 
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem | None]:
+    ) -> TenureContext[QueueItem[V] | None]:
         """As `get`, but yields None at once if no item is free.
 
         Reads from the connected server, which may lag; call `client.sync()` first if that matters.
@@ -1415,7 +1423,7 @@ class DelayQueue(Proxy):
         """The number of items, claimed ones included. A read, as `try_get`."""
         return self._loop.call(lambda: self._target.size())
 
-    def put(self, data: bytes, *, delay: float | None = None, at: float | None = None) -> str:
+    def put(self, data: V, *, delay: float | None = None, at: float | None = None) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
         It is due in `delay` seconds, or `at` a time in seconds since the epoch; give one of the
@@ -1424,7 +1432,7 @@ class DelayQueue(Proxy):
         return self._loop.call(lambda: self._target.put(data, delay=delay, at=at))
 
     def put_many(
-        self, items: Iterable[bytes], *, delay: float | None = None, at: float | None = None
+        self, items: Iterable[V], *, delay: float | None = None, at: float | None = None
     ) -> list[str]:
         """Add several items that are due at the same time; see `Queue.put_many`."""
         return self._loop.call(lambda: self._target.put_many(items, delay=delay, at=at))
@@ -2505,20 +2513,21 @@ class Picker(Proxy):
 
 
 @final
-class PriorityQueue(Proxy):
+class PriorityQueue(Proxy, Generic[V]):
     """A queue with priorities: the smallest first, equal ones first come, first served.
 
     Items are listed again for each hand-out, since a smaller one may have come. Otherwise as
     `Queue`. The format is that of Curator's `DistributedPriorityQueue`.
     """
 
-    _target: aiolead.PriorityQueue
+    _target: aiolead.PriorityQueue[Any]
 
     def __init__(
         self,
         client: Client,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
@@ -2533,6 +2542,7 @@ class PriorityQueue(Proxy):
             aiolead.PriorityQueue,
             client,
             path,
+            codec=codec,
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
@@ -2556,13 +2566,13 @@ class PriorityQueue(Proxy):
 
     def consume(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> Consumption[QueueItem]:
+    ) -> Consumption[QueueItem[V]]:
         """Claim items one after the other, as an iterator: see `Consumption`."""
         return self._hold(self._target.consume(), on_lost)
 
     def get(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem]:
+    ) -> TenureContext[QueueItem[V]]:
         """Claim the next item for the body of a `with`.
 
             with queue.get() as item:
@@ -2589,7 +2599,7 @@ class PriorityQueue(Proxy):
 
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem | None]:
+    ) -> TenureContext[QueueItem[V] | None]:
         """As `get`, but yields None at once if no item is free.
 
         Reads from the connected server, which may lag; call `client.sync()` first if that matters.
@@ -2600,20 +2610,20 @@ class PriorityQueue(Proxy):
         """The number of items, claimed ones included. A read, as `try_get`."""
         return self._loop.call(lambda: self._target.size())
 
-    def put(self, data: bytes, *, priority: int = 0) -> str:
+    def put(self, data: V, *, priority: int = 0) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
         `priority` is from -2^31 to 2^31 - 1; the smallest comes first.
         """
         return self._loop.call(lambda: self._target.put(data, priority=priority))
 
-    def put_many(self, items: Iterable[bytes], *, priority: int = 0) -> list[str]:
+    def put_many(self, items: Iterable[V], *, priority: int = 0) -> list[str]:
         """Add several items of one priority; see `Queue.put_many`."""
         return self._loop.call(lambda: self._target.put_many(items, priority=priority))
 
 
 @final
-class Queue(Proxy):
+class Queue(Proxy, Generic[V]):
     """A queue: items persist until a consumer acknowledges them; first come, first served.
 
         name = queue.put(b"...")
@@ -2635,6 +2645,8 @@ class Queue(Proxy):
     Args:
         client: the session.
         path: the path of the items; created as a persistent znode if missing.
+        codec: the format of the items' data, for `put` and `item.value`; defaults to unchanged
+            bytes. An item that it refuses is invalid: see `on_invalid`.
         claims: the path of the claims, Curator's `lockPath`; defaults to `<path>-claims`.
         max_items: how many items there may be, at most 25,000. A soft limit: see `put`.
         retry_pause: for how long an item rests when its second attempt ends without `ack`, in
@@ -2657,13 +2669,14 @@ class Queue(Proxy):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _target: aiolead.Queue
+    _target: aiolead.Queue[Any]
 
     def __init__(
         self,
         client: Client,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         claims: str | None = None,
         max_items: int = 10000,
         retry_pause: float = 0.1,
@@ -2678,6 +2691,7 @@ class Queue(Proxy):
             aiolead.Queue,
             client,
             path,
+            codec=codec,
             claims=claims,
             max_items=max_items,
             retry_pause=retry_pause,
@@ -2701,13 +2715,13 @@ class Queue(Proxy):
 
     def consume(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> Consumption[QueueItem]:
+    ) -> Consumption[QueueItem[V]]:
         """Claim items one after the other, as an iterator: see `Consumption`."""
         return self._hold(self._target.consume(), on_lost)
 
     def get(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem]:
+    ) -> TenureContext[QueueItem[V]]:
         """Claim the next item for the body of a `with`.
 
             with queue.get() as item:
@@ -2734,7 +2748,7 @@ class Queue(Proxy):
 
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[QueueItem | None]:
+    ) -> TenureContext[QueueItem[V] | None]:
         """As `get`, but yields None at once if no item is free.
 
         Reads from the connected server, which may lag; call `client.sync()` first if that matters.
@@ -2745,7 +2759,7 @@ class Queue(Proxy):
         """The number of items, claimed ones included. A read, as `try_get`."""
         return self._loop.call(lambda: self._target.size())
 
-    def put(self, data: bytes) -> str:
+    def put(self, data: V) -> str:
         """Add an item; return its name.
 
         Raises:
@@ -2764,7 +2778,7 @@ class Queue(Proxy):
         """
         return self._loop.call(lambda: self._target.put(data))
 
-    def put_many(self, items: Iterable[bytes]) -> list[str]:
+    def put_many(self, items: Iterable[V]) -> list[str]:
         """Add separate items, all or none, one behind the other; return their names in order.
 
         They are one transaction, so together they must fit into a packet (1 MiB by default).
@@ -2773,14 +2787,14 @@ class Queue(Proxy):
         return self._loop.call(lambda: self._target.put_many(items))
 
 
-class QueueItem(Claimed):
+class QueueItem(Claimed, Generic[V]):
     """An item of a queue, held for the body of a `with`.
 
     It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
     describes `token`, `check()`, `fenced()` and the other members.
     """
 
-    _target: aiolead.types.QueueItem
+    _target: aiolead.types.QueueItem[Any]
 
     @property
     def parts(self) -> tuple[bytes, ...]:
@@ -2791,6 +2805,11 @@ class QueueItem(Claimed):
     def data(self) -> bytes:
         """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
         return self._target.data
+
+    @property
+    def value(self) -> V:
+        """The data of the item, as the queue's `codec` decodes them; otherwise as `data`."""
+        return self._loop.ask(lambda: self._wrap(self._target.value))
 
     @property
     def dead_letter(self) -> DeadLetter | None:

@@ -17,7 +17,7 @@ import aiolead
 from aiolead import blocking
 from aiolead.blocking._thread_task import BlockJob, ThreadProxyTask
 from aiolead.testing import EmbeddedServer, ThreadedServer
-from aiolead.types import TaskPhase
+from aiolead.types import Codec, TaskPhase
 
 
 @pytest.fixture
@@ -94,6 +94,23 @@ def test_lost_queue_item(own: ThreadedServer, client: blocking.Client) -> None:
     until(lambda: len(told) == 1, "on_lost is called")
     with queue.get(timeout=PATIENCE) as again:
         assert again.data == b"1"
+
+
+def test_attempts_dead_letters_and_codec_of_a_queue(user: blocking.Client) -> None:
+    queue = blocking.Queue(
+        user, "/typed", codec=Codec.json(), max_attempts=2, dead_letters="/typed-dead"
+    )
+    queue.put({"account": 17})
+    with queue.get(timeout=PATIENCE) as item:
+        assert (item.value, item.attempts) == ({"account": 17}, 1)
+        item.retry(delay=0.01)
+    with pytest.raises(ZeroDivisionError):
+        with queue.get(timeout=PATIENCE) as item:
+            raise ZeroDivisionError("no such account")
+    with blocking.Queue(user, "/typed-dead", codec=Codec.json()).get(timeout=PATIENCE) as letter:
+        assert letter.value == {"account": 17}
+        assert letter.dead_letter.attempts == 2
+        assert letter.dead_letter.reason == "ZeroDivisionError: no such account"
 
 
 def test_task_board(user: blocking.Client, threads: ThreadPoolExecutor) -> None:

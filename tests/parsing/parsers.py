@@ -296,6 +296,10 @@ PARSERS: tuple[Parser, ...] = (
         raises=_MALFORMED,
     ),
     of_znode(
+        "an item of a typed queue", partial(item_format.decode_values, codec.Codec.json()),
+        "_recipes.queue_items: decode_values", raises=_MALFORMED,
+    ),
+    of_znode(
         "the limit of a semaphore", partial(parts.decoded, "/limit"),
         "_recipes.semaphore: decoded", raises=_INVALID,
     ),

@@ -66,7 +66,7 @@ _TABLE = {
     "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close fail send throw"},
     "PersistentNode": {ANY: "is_present path state"},
     "Picker": {ANY: "is_down pick report_error"},
-    "QueueItem": {ANY: "data dead_letter parts"},
+    "QueueItem": {ANY: "data dead_letter parts value"},
     "ReadWriteLock": {ANY: "identity path read write"},
     "Reads": {ANY: "get get_children"},
     "Recipe": {ANY: "path"},

@@ -296,6 +296,9 @@ def docstring(thing: object) -> str:
 # --- the text ------------------------------------------------------------------------------------
 
 
+DEFAULTS = {"V": "bytes"}
+"""The type variables that have a default, for type checkers."""
+
 LAZY = """
 def __getattr__(name: str) -> ModuleType:
     if name != "admin":
@@ -346,6 +349,14 @@ class Writer:
         (self._types if is_type else self._imports).setdefault(module, set()).update(names)
 
     def _variable(self, name: str) -> str:
+        if name in DEFAULTS:
+            # The typing module has variables with a default from Python 3.13 on.
+            return (
+                "if TYPE_CHECKING:\n"
+                "    from typing_extensions import TypeVar as DefaultTypeVar\n"
+                f'    {name} = DefaultTypeVar("{name}", default={DEFAULTS[name]})\n'
+                f'else:\n    {name} = TypeVar("{name}")'
+            )
         is_covariant = self._variables[name].__covariant__
         return f'{name} = TypeVar("{name}"{", covariant=True" if is_covariant else ""})'
 
@@ -460,6 +471,9 @@ class Writer:
             # As strings: their names are imported for type checkers only.
             arguments = [f'"{self.annotation(each)}"' for each in bindings[SOURCES[above]].values()]
             bases = above + (f"[{', '.join(arguments)}]" if arguments else "")
+            if parameters and not arguments:
+                self._import("typing", "Generic")
+                bases += f", Generic[{', '.join(parameters)}]"
         else:
             self._import("._proxy", base.__name__)
             bases = base.__name__

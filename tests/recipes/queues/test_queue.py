@@ -35,6 +35,7 @@ from aiolead import (
 from aiolead._recipes.queue_items import encode
 from aiolead.errors import (
     ClaimLost,
+    ConfigurationError,
     ConnectFailed,
     InvalidDataError,
     LossReason,
@@ -44,7 +45,7 @@ from aiolead.errors import (
     UsageError,
 )
 from aiolead.testing import EmbeddedServer
-from aiolead.types import QueueItem
+from aiolead.types import Codec, QueueItem
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -370,6 +371,89 @@ async def test_invalid_item_is_reported_and_passed_over(
         assert [line for line in lines if "item" in line] == [f"{why}; the item is passed over"]
     await children_are(client, CLAIMS)
     assert (await client.get(bad.path))[0] == b"!"
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+@on_embedded
+async def test_codec_encodes_and_decodes_items(client: Client) -> None:
+    queue = Queue(client, PATH, codec=Codec.json())
+    await queue.put({"account": 17})
+    await queue.put_many([[], "ä"])
+    values = []
+    for data in (b'{"account":17}', b"[]", '"ä"'.encode()):
+        async with queue.get() as item:
+            assert item.data == data
+            values.append(item.value)
+            await item.ack()
+    assert values == [{"account": 17}, [], "ä"]
+    numbers = PriorityQueue(client, "/numbers", codec=Codec.int32())
+    await numbers.put(-5, priority=1)
+    later = DelayQueue(client, "/later", codec=Codec.text())
+    await later.put("x", delay=0)
+    async with numbers.get() as number, later.get() as text, Queue(client, "/numbers").try_get():
+        assert (number.value, text.value) == (-5, "x")
+    plain = Queue(client, "/plain")
+    await plain.put(b"x")
+    async with plain.get() as one:
+        assert one.value == b"x"
+
+
+@on_embedded
+async def test_codec_refuses_values_before_anything_is_sent(client: Client) -> None:
+    queue = Queue(client, PATH, codec=Codec.int32())
+    for bad in (2**31, "1", None):
+        with pytest.raises(ConfigurationError, match="data: "):
+            await queue.put(bad)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="data: "):
+        await queue.put_many([1, 2**31])
+    with pytest.raises(ConfigurationError, match="codec: "):
+        Queue(client, PATH, codec="json")  # type: ignore[arg-type]
+    assert await client.exists(PATH) is None
+
+
+@on_embedded
+async def test_item_that_the_codec_refuses_is_invalid(client: Client) -> None:
+    """It is reported once, and passed over; with a limit it moves, and no loop is endless."""
+    await Queue(client, PATH).put_many([b"what?", b"[1]"])
+    told: list[InvalidDataError] = []
+    queue = Queue(client, PATH, codec=Codec.json(), on_invalid=told.append)
+    for _ in range(2):
+        async with queue.get() as item:
+            assert item.value == [1]
+            await item.retry(delay=0)
+    (error,) = told
+    assert error.path == f"{PATH}/queue-0000000000"
+    limited = Queue(
+        *(client, PATH),
+        codec=Codec.json(),
+        max_attempts=3,
+        dead_letters="/dead",
+        retry_pause=0,
+        on_invalid=told.append,
+    )
+    async with limited.get() as item:
+        assert item.value == [1]
+        await item.ack()
+    with pytest.raises(AcquireTimeout):
+        await enter(limited.get(timeout=0.5))
+    assert len(told) == 2  # it had one attempt before, and moves in its third
+    async with Queue(client, "/dead").get(timeout=PATIENCE) as letter:
+        assert letter.data == b"what?"
+        assert letter.dead_letter is not None
+        assert letter.dead_letter.reason.startswith("invalid: MalformedError: ")
+        assert letter.dead_letter.attempts == 3
+
+
+@on_embedded
+async def test_value_of_an_item_with_several_parts_is_refused(client: Client) -> None:
+    await client.create(PATH)
+    mode = CreateMode.PERSISTENT_SEQUENTIAL
+    await client.create(f"{PATH}/queue-", encode([b"1", b"2"]), mode=mode)
+    async with Queue(client, PATH, codec=Codec.json()).get() as item:
+        with pytest.raises(UsageError, match="has 2 parts"):
+            _ = item.value
 
 
 # --- limits ------------------------------------------------------------------------------------
