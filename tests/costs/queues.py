@@ -60,6 +60,27 @@ async def ack(bench: Bench) -> None:
         await item.ack()
 
 
+async def rest(bench: Bench) -> None:
+    """Until the claim is gone, after the pause."""
+    one = await filled(1)(bench)
+    async with one.get() as item:
+        await bench.start()
+        await item.retry(delay=0.001)
+        await bench.quiet()
+        await bench.stop()
+
+
+async def limited(bench: Bench) -> Queue:
+    """A used queue with an item that may be tried once, and dead letters."""
+    client = await bench.client()
+    one = Queue(client, PATH, identity=IDENTITY, max_attempts=1, dead_letters=f"{PATH}-dead")
+    for _ in range(2):
+        await one.put(b"hello")
+    async with one.get():
+        pass
+    return one
+
+
 async def deliver(bench: Bench, waiting: int) -> None:
     """From the put until the item is acknowledged, and no consumer sends anything."""
     one = await filled(0)(bench)
@@ -175,6 +196,8 @@ ROWS = [
             "get, the next one, with 100 there and another consumer": get_beside_others,
             "acknowledge": ack,
             "release an item": leave(filled(1), Queue.get),
+            "release an item for an attempt after a pause": rest,
+            "give an item up: to the dead letters": leave(limited, Queue.get),
             "try, nothing there": enter(filled(0), Queue.try_get),
             "put, until a waiting consumer has the item": reach,
             "put to the end, one consumer waiting": partial(deliver, waiting=1),
