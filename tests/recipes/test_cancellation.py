@@ -413,6 +413,12 @@ MORE: dict[str, Use] = {
     "Queue.retry": Use(
         lambda c, p: queue(c, p).get, entered(lambda item: item.retry(delay=0.001)), "Queue"
     ),
+    "Queue.try_get, the last attempt": Use(
+        lambda c, p: Queue(c, p, max_attempts=1, dead_letters="/dead").try_get,
+        entered(),
+        "Queue",
+        ends_items=True,
+    ),
     "Queue.consume": Use(queue, consume, "Queue", ends_items=True),
     "Task.report": Use(board, report, "TaskBoard"),
     "Task.finish": Use(
