@@ -21,6 +21,9 @@ def elect(
     *,
     id: str | None = None,  # noqa: A002 - the name of the option
     leaders: int = 1,
+    changing_from: int | None = None,
+    priority: int | None = None,
+    stable_for: float = 10.0,
     once: Flag = False,
     no_close_on_crash: Flag = False,
     common: Common = COMMON,
@@ -38,6 +41,10 @@ def elect(
         path: The path of the election.
         id: The name that others see for the leader. Default: host name and process id.
         leaders: How many may lead at once; all contenders must agree on it.
+        changing_from: The number of leaders that other contenders may still have.
+        priority: Of the contenders that are present, the one with the highest leads.
+        stable_for: How long it waits before it asks a leader with a lower priority to resign, in
+            seconds.
         once: End when leadership was lost, with exit code 74, or when it resigned on request, with
             0, rather than contend again.
         no_close_on_crash: After a crash of this process, let its session time out. By default, a
@@ -47,7 +54,15 @@ def elect(
     validate(path)
 
     async def work(client: Client) -> int:
-        election = Election(client, path, identity=id, leaders=leaders)
+        election = Election(
+            client,
+            path,
+            identity=id,
+            leaders=leaders,
+            changing_from=changing_from,
+            priority=priority,
+            stable_for=stable_for,
+        )
 
         def show(state: CampaignState) -> None:
             common.show(_as_json(state, election.identity), _as_text(state, election.identity))

@@ -66,6 +66,9 @@ def run(
     /,
     *command: str,
     leaders: int = 1,
+    changing_from: int | None = None,
+    priority: int | None = None,
+    stable_for: Seconds = 10.0,
     forever: Flag = False,
     shell: Flag = False,
     options: RunOptions = RUN_OPTIONS,
@@ -88,6 +91,11 @@ def run(
         command: The command and its arguments, after "--". Without --shell, no shell starts it.
             Without a command, nothing is stopped when leadership is lost: this is for diagnosis.
         leaders: How many may lead at once; all contenders must agree on it.
+        changing_from: The number of leaders that other contenders may still have.
+        priority: Of the contenders that are present, the one with the highest leads. All have one,
+            or none.
+        stable_for: How long this contender waits, in seconds, before it asks a leader with a lower
+            priority to resign: then that one's command gets SIGTERM. From 1 up.
         forever: Contend again when leadership was lost, or the command has ended.
         shell: The command is one argument, for /bin/sh.
         options: How to run it.
@@ -98,6 +106,9 @@ def run(
             path,
             id=options.id,
             leaders=leaders,
+            changing_from=changing_from,
+            priority=priority,
+            stable_for=stable_for,
             once=not forever,
             no_close_on_crash=options.no_close_on_crash,
             common=common,
@@ -106,7 +117,14 @@ def run(
     def acquire(client: Client) -> TenureContext[Term]:
         # The command gets SIGTERM instead, and leads until it has ended.
         return Election(
-            client, path, identity=options.id, leaders=leaders, on_revocation="ignore"
+            client,
+            path,
+            identity=options.id,
+            leaders=leaders,
+            changing_from=changing_from,
+            priority=priority,
+            stable_for=stable_for,
+            on_revocation="ignore",
         ).leadership()
 
     return HeldCommand(

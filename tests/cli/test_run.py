@@ -215,6 +215,34 @@ def test_forever_ends_with_the_child_after_a_signal(somewhere: str) -> None:
         assert command.finish(signal.SIGTERM) == 128 + signal.SIGTERM
 
 
+def test_preferred_run_takes_over_and_the_other_one_follows_it(hosts: str) -> None:
+    preferring = ("--stable-for", "1", "--forever", "--priority")
+    with contender("spare", hosts, *preferring, "0") as spare, works(spare)[1] as first:
+        with contender("best", hosts, *preferring, "7") as best:
+            with works(best)[1] as preferred:
+                first.death()
+                assert preferred.is_running
+                assert best.finish(signal.SIGTERM) == 128 + signal.SIGTERM
+            with works(spare)[1]:
+                assert spare.finish(signal.SIGTERM) == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("--priority 1001", "--priority"),
+        ("--priority 1 --stable-for 0", "--stable-for"),
+        ("--changing-from 0", "--changing-from"),
+    ],
+)
+def test_argument_of_the_election_is_named_as_its_option(
+    run: Run, somewhere: str, options: str, named: str
+) -> None:
+    code, _, err = run(f"run /app {options} -- true")
+    assert code == 2
+    assert named in err[0]
+
+
 # --- on a terminal -------------------------------------------------------------------------------
 
 READS = "echo asks; while read x; do echo got $x; done"
