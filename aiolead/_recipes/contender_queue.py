@@ -243,6 +243,7 @@ class Contender:
         on_gone: called synchronously when others have deleted our znode.
         on_listed: called synchronously with each listing, in order. Then it lists the queue as soon
             as it has joined, also behind another contender of this client.
+        naming: how it names its znode, if not as all others of the queue.
     """
 
     # There may be thousands, and memory is most of what each costs.
@@ -275,6 +276,7 @@ class Contender:
         on_rank: Callable[[int | None], object] | None = None,
         on_gone: Callable[[], object] | None = None,
         on_listed: Callable[[Sequence[str]], object] | None = None,
+        naming: Sequential | None = None,
     ) -> None:
         self._queue = queue
         self._client = queue.client
@@ -283,12 +285,12 @@ class Contender:
         self._role = queue.role
         self._places = queue.places
         self._local = queue.local
-        self._naming = queue.naming
+        self._naming = naming or queue.naming
         self._acl = acl
         self._on_rank = on_rank
         self._on_gone = on_gone
         self._on_listed = on_listed
-        self.znode: Znode = Znode(queue.client, queue.naming, data, acl, self)
+        self.znode: Znode = Znode(queue.client, self._naming, data, acl, self)
         self.is_new: bool = False
         self._is_one_at_a_time = queue.places == 1 and not queue.role.shares
         self._ahead: Ahead | None = None

@@ -4,7 +4,7 @@ The queue decides who may lead, as in any election, so that there is one leader 
 happens here. Priorities only decide which contender declines, and which one asks:
 
 * A contender that reaches the front while a better one is in the queue steps back: it deletes its
-  znode, and joins again at the end.
+  znode, and joins again at the end, with a name that says when it first came.
 * A waiter that is better than the contender in front waits until it has been in the queue for
   `stable_for`. Then, if it is the best, it asks the contender in front to resign, as `revoke` does.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, final
 
@@ -27,9 +27,10 @@ import anyio
 
 from .._util.contender_names import rules_of
 from ..errors import BadVersionError, NoAuthError, NoNodeError
-from ..paths import join
-from .contender_queue import ContenderQueue
+from ..paths import join, sequence_of
+from .contender_queue import Contender, ContenderQueue
 from .holding import Contest
+from .naming import Sequential
 from .neighbours import MOST_READ, queue_order
 from .pending_delete import Departure
 from .place import Place
@@ -65,14 +66,16 @@ class Outlook:
     Attributes:
         front: the name of the first contender.
         is_better_than_front: whether it has a higher priority than the first contender.
-        better: the names of those with a higher priority.
-        is_best: whether nobody has a higher priority, nor the same one and came before.
+        better: the names of those with a higher priority, or with the same one that came earlier.
     """
 
     front: str
     is_better_than_front: bool
     better: tuple[str, ...]
-    is_best: bool
+
+    @property
+    def is_best(self) -> bool:
+        return not self.better
 
 
 def outlook_of(line: Sequence[str], own: str) -> Outlook | None:
@@ -83,20 +86,19 @@ def outlook_of(line: Sequence[str], own: str) -> Outlook | None:
     """
     if own not in line:
         return None
-    priority, front = _priority(own), rules_of(line[0]).priority
-    better = tuple(name for name in line if _priority(name) > priority)
-    equal = (name for name in line if _priority(name) == priority)
+    rank, front = _rank(own), rules_of(line[0]).priority
     return Outlook(
         front=line[0],
-        is_better_than_front=front is not None and front < priority,
-        better=better,
-        is_best=not better and next(equal) == own,
+        is_better_than_front=front is not None and front < -rank[0],
+        better=tuple(name for name in line if _rank(name) < rank),
     )
 
 
-def _priority(name: str) -> float:
-    priority = rules_of(name).priority
-    return -math.inf if priority is None else priority
+def _rank(name: str) -> tuple[float, int, int]:
+    """The smaller, the better: by the priority, then by when it first came."""
+    rules, number = rules_of(name), sequence_of(name) or 0
+    priority = -math.inf if rules.priority is None else rules.priority
+    return -priority, number if rules.arrival is None else rules.arrival, number
 
 
 @final
@@ -122,12 +124,33 @@ class PreferredPlace:
         self._client = queue.client
         self._path = queue.path
         self._stable_for = stable_for
+        self._acl = contest.acl
+        self._on_rank = on_rank
         self._contender = queue.contend(contest, on_rank, self._listed, is_ready=is_ready)
         self.is_new = False
         self._scope: anyio.CancelScope | None = None
         """Around the wait in the queue, which ends when it is time to ask."""
         self._better: str | None = None
         """The better contender that was seen from the front last, for messages."""
+        self._forget()
+
+    def _follow(self, arrival: int | None = None) -> None:
+        """Replace the contender by another one, whose znode will say what that of this one does."""
+        before, queue = self._contender, self._queue
+        before.discard()
+        naming = None
+        if arrival is not None:
+            part = replace(queue.rules, arrival=arrival).part
+            prefix = partial(queue.names.prefix, rules=part)
+            naming = Sequential(queue.client, queue.local, queue.path, prefix)
+        self._contender = Contender(
+            queue,
+            before.znode.data,
+            self._acl,
+            on_rank=self._on_rank,
+            on_listed=self._listed,
+            naming=naming,
+        )
         self._forget()
 
     def _forget(self) -> None:
@@ -189,12 +212,11 @@ class PreferredPlace:
         return None
 
     def _step_back(self) -> None:
-        """Leave the front, so that the next `get` joins at the end, with another znode."""
-        znode = self._contender.znode
+        """Leave the front, so that the next `get` joins at the end, as another contender."""
+        node = self._contender.znode.node
+        arrival = rules_of(node.name).arrival
         self._contender.unwatch()
-        znode.withdraw()
-        znode.forget()  # nobody asks the next one to release
-        self._forget()
+        self._follow(node.sequence if arrival is None else arrival)
 
     # --- taking over ---------------------------------------------------------------------------
 
@@ -267,8 +289,9 @@ class PreferredPlace:
         self._contender.unwatch()
 
     def restart(self) -> None:
-        self._forget()
+        """Begin again: in another session, or with another znode, it has just come."""
         self._contender.restart()
+        self._follow()
 
     def discard(self) -> Departure | None:
         return self._contender.discard()

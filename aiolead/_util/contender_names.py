@@ -123,9 +123,12 @@ LAST_SEQUENCE = 0x7FFF_FFFF
 
 _COUNT = "[1-9][0-9]{0,3}"
 _PRIORITY = "-?[0-9]{1,4}"
-_RULES = f"-({_COUNT})leaders(?:-from({_COUNT}))?|-priority({_PRIORITY})(?![0-9])"
+_ARRIVAL = "[0-9]{1,10}"
+_RULES = (
+    f"-({_COUNT})leaders(?:-from({_COUNT}))?|-priority({_PRIORITY})(?:at({_ARRIVAL}))?(?![0-9])"
+)
 
-RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?|-priority{_PRIORITY})?"
+RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?|-priority{_PRIORITY}(?:at{_ARRIVAL})?)?"
 """A pattern for the part of a name that is made by `ElectionRules.part`."""
 
 
@@ -139,11 +142,14 @@ class ElectionRules:
         leaders_before: the number of other contenders that is accepted while it is changed.
         priority: its own, if those present with the highest priority lead; None if they lead in the
             order of arrival. With one leader only.
+        arrival: the number with which a contender with a priority first came, if it has stepped
+            back since, and so has another number by now.
     """
 
     leaders: int = 1
     leaders_before: int | None = None
     priority: int | None = None
+    arrival: int | None = None
 
     @property
     def part(self) -> str:
@@ -152,7 +158,8 @@ class ElectionRules:
         Other libraries ignore it, as they ignore the id.
         """
         if self.priority is not None:
-            return f"-priority{self.priority}"
+            arrival = "" if self.arrival is None else f"at{self.arrival}"
+            return f"-priority{self.priority}{arrival}"
         if self.leaders_before is not None:
             return f"-{self.leaders}leaders-from{self.leaders_before}"
         return f"-{self.leaders}leaders" if self.leaders > 1 else ""
@@ -182,8 +189,8 @@ def rules_of(name: str) -> ElectionRules:
     match = re.search(_RULES, name) if has_some else None
     if match is None:
         return _ONE_LEADER
-    leaders, before, priority = (None if part is None else int(part) for part in match.groups())
-    return ElectionRules(leaders or 1, before, priority)
+    leaders, *more = (None if part is None else int(part) for part in match.groups())
+    return ElectionRules(leaders or 1, *more)
 
 
 def leaders_of(name: str) -> int:

@@ -15,9 +15,14 @@ from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 from recipes.blocks import Holder, enter
 
 from aiolead import AcquireTimeout, Client, CreateMode, Election, Fenced, Lock, LockLost
+from aiolead._recipes.layouts import Role, names_of
+from aiolead._recipes.naming import Sequential
+from aiolead._recipes.znode import Znode, ZnodeState
+from aiolead._recipes.znode_registry import OwnNames
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.types import Layout
 
 PATH = "/line"
 FIRST = "-lock-0000000000"
@@ -370,3 +375,23 @@ async def test_observer_goes_on_after_a_failed_read(
             leader = view.value.leader
             assert leader is not None
             assert leader.identity == "b"
+
+
+# --- two znodes, one after the other -------------------------------------------------------------
+
+
+@with_virtual_server
+async def test_event_of_a_withdrawn_znode_does_not_concern_the_next_one(client: Client) -> None:
+    """The deletion is reported before the delete is answered, and so is the next create."""
+    await client.ensure_path(PATH)
+    names = names_of(Layout.CURATOR, Role.LOCK)
+    naming = Sequential(client, OwnNames(), PATH, names.prefix)
+    znode = Znode(client, naming, b"", None, None)
+    await znode.create()
+    znode.watch()
+    await settled()
+    znode.withdraw()
+    await znode.create()
+    await settled()
+    znode.check()
+    assert znode.state is ZnodeState.PRESENT

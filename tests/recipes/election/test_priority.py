@@ -17,6 +17,7 @@ from kit.virtual_time import connect, passes, settled, with_virtual_server
 from recipes.blocks import enter
 
 from aiolead import Client, CreateMode, Election, LeadershipLost, Term
+from aiolead._recipes.layouts import Role, names_of
 from aiolead._recipes.preference import outlook_of
 from aiolead._util.contender_names import ElectionRules, rules_of
 from aiolead.errors import AcquireTimeout, ConfigurationError, MixedLayoutError
@@ -117,12 +118,13 @@ async def fleet(server: EmbeddedServer) -> AsyncIterator[Fleet]:
 
 @with_virtual_server
 async def test_best_present_contender_follows_a_leader(server: EmbeddedServer) -> None:
-    """Those with the same priority in the order of arrival."""
+    """Those with the same priority in the order of arrival, whatever has stepped back meanwhile."""
+    order = {"a": 9, "b": -5, "c": 3, "d": 0, "e": 3, "f": 0, "g": -5, "h": 9}
     async with fleet(server) as them:
-        for name, priority in (("a", 9), ("b", 0), ("c", 3), ("d", 0), ("e", 3), ("f", 9)):
+        for name, priority in order.items():
             await them.come(name, priority)
-        assert len(contenders_left(server, PATH)) == 6
-        for name in ("a", "f", "c", "e", "b", "d"):
+        assert len(contenders_left(server, PATH)) == 8
+        for name in ("a", "h", "c", "e", "d", "f", "b", "g"):
             assert them.leads == name
             await them.go(name)
 
@@ -431,31 +433,44 @@ async def test_arguments_are_checked(a: Client) -> None:
 
 
 @pytest.mark.parametrize("priority", [-1000, -7, 0, 12, 1000])
-def test_name_says_the_priority(priority: int) -> None:
-    rules = ElectionRules(priority=priority)
-    assert rules_of(f"00-1{rules.part}-latch-0000000001") == rules
+@pytest.mark.parametrize("arrival", [None, 0, 7, 2147483646])
+@pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=repr)
+def test_name_says_priority_and_arrival(priority: int, arrival: int | None, layout: Layout) -> None:
+    rules = ElectionRules(priority=priority, arrival=arrival)
+    names = names_of(layout, Role.ELECTION)
+    name = f"{names.prefix(5, 26, rules.part)}0000000009"
+    assert rules_of(name) == rules
+    assert names.count_in(5, name) == 26
+    assert rules.fit(ElectionRules(priority=3))
+    assert not rules.fit(ElectionRules())
 
 
-def queue_of(*priorities: int | None) -> list[str]:
+def queue_of(contenders: list[tuple[int | None, int | None]]) -> list[str]:
     return [
-        f"00-1{ElectionRules(priority=priority).part}-latch-{number:010d}"
-        for number, priority in enumerate(priorities)
+        f"00-1{ElectionRules(priority=priority, arrival=arrival).part}-latch-{number:010d}"
+        for number, (priority, arrival) in enumerate(contenders)
     ]
 
 
-@given(st.lists(st.none() | st.integers(-2, 2), min_size=1, max_size=8))
-def test_one_contender_is_best_and_nobody_is_better_than_it(
-    priorities: list[int | None],
+CONTENDER = st.tuples(st.none() | st.integers(-2, 2), st.none() | st.integers(0, 9))
+
+
+@given(st.lists(CONTENDER, min_size=1, max_size=8))
+def test_one_contender_is_best_and_each_other_one_knows_a_better(
+    contenders: list[tuple[int | None, int | None]],
 ) -> None:
-    line = queue_of(*priorities)
+    """So contenders that step back behind better ones come to an end, whatever names say."""
+    line = queue_of(contenders)
     outlooks = [outlook_of(line, own) for own in line]
-    best = [n for n, outlook in enumerate(outlooks) if outlook is not None and outlook.is_best]
-    highest = max((each for each in priorities if each is not None), default=None)
-    assert best == [priorities.index(highest)]
-    for n, outlook in enumerate(outlooks):
+    assert sum(outlook is not None and outlook.is_best for outlook in outlooks) == 1
+    for own, outlook in zip(line, outlooks, strict=True):
         assert outlook is not None
         assert outlook.front == line[0]
-        assert not (n == 0 and outlook.is_better_than_front)
-        if priorities[0] is None:
+        assert own not in outlook.better
+        for better in outlook.better:
+            (other,) = [each for name, each in zip(line, outlooks, strict=True) if name == better]
+            assert other is not None
+            assert set(other.better) < set(outlook.better)
+        if own == line[0] or contenders[0][0] is None:
             assert not outlook.is_better_than_front
     assert outlook_of(line, "another") is None
