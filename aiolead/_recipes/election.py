@@ -418,6 +418,7 @@ class Election(HoldingRecipe[Term]):
             contender leads only while fewer are before it than it and each of those allow.
         priority: from -1,000 to 1,000. Of those present, one with the highest priority leads, the
             first one to come if there are several. None, the default: the first one to come leads.
+            So a successor that is named (`term.hand_over`) only leads if no better one is present.
             All contenders on the path have a priority, or none (`MixedLayoutError`). Needs
             `leaders=1`, and a layout other than `Layout.AIOZK`.
         stable_for: seconds, 1 at least and 10 by default. A contender that comes later, with a

@@ -300,6 +300,23 @@ async def test_leader_whose_acl_forbids_to_ask_is_named_once(
     assert term.path in said[0]
 
 
+@with_virtual_server
+async def test_named_successor_leads_only_if_no_better_one_is_present(
+    server: EmbeddedServer, client: Client
+) -> None:
+    async with fleet(server) as them:
+        async with Election(client, PATH, priority=9).leadership() as term:
+            await them.come("worse", 0)
+            await them.come("better", 3)
+            successor = await term.hand_over(to="worse", timeout=STABLE_FOR)
+            assert successor.identity == "worse"
+        await settled()
+        assert them.leads == "better"
+        await them.go("better")
+        await passes(2)
+        assert them.leads == "worse"
+
+
 # --- failures ------------------------------------------------------------------------------------
 
 
