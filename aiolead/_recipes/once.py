@@ -30,7 +30,7 @@ from ..errors import (
     NoNodeError,
     Outcome,
 )
-from ..model import ACL, Stat
+from ..model import ACL, Participant, Stat
 from ..paths import join
 from .errors import until_done
 from .exclusive import OneZnode
@@ -39,7 +39,7 @@ from .holding import Contest, HoldingRecipe, TaskGuard, TenureContext
 from .naming import Fixed
 from .pending_delete import Departure, PendingDelete
 from .place import Place
-from .reading import catch_up, over_sessions
+from .reading import catch_up, over_sessions, read_participants
 from .recipe import (
     OnDisconnect,
     checked_client,
@@ -365,6 +365,14 @@ class Once(HoldingRecipe[Run]):
         path = join(self._path, name_of(key))
         seen = await over_sessions(self._client, partial(_exists, self._client, path))
         return seen is not None and not seen.ephemeral_owner
+
+    async def holder(self, key: str) -> Participant | None:
+        """Return the client that runs a key, or None. May lag, as `Lock.holders`."""
+        name = name_of(key)
+        read = partial(read_participants, self._client, self._path, [name], is_holder=True)
+        return next(
+            (each for each in await over_sessions(self._client, read) if each.session_id), None
+        )
 
     def _of_key(self, key: str) -> tuple[Contest[Run], str]:
         """The contest for one key, and the path of the key's znode."""

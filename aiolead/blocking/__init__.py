@@ -2471,6 +2471,10 @@ class Once(Proxy):
         """Return whether a key is done, and remembered. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.is_done(key))
 
+    def holder(self, key: str) -> Participant | None:
+        """Return the client that runs a key, or None. May lag, as `Lock.holders`."""
+        return self._loop.call(lambda: self._target.holder(key))
+
 
 @final
 class Picker(Proxy):

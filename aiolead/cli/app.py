@@ -31,7 +31,7 @@ _EXAMPLES = {
 aiolead demo                                    # needs no server
 export AIOLEAD_HOSTS=zk1,zk2,zk3/app
 aiolead run /jobs/mailer -- ./mailer            # one of all machines
-aiolead lock -qn /jobs/nightly -- ./nightly.sh  # one of all crontabs
+aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh  # one of all crontabs
 aiolead top                                     # leaders and waiters""",
     "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
     "bench": "aiolead bench --seconds 5",
@@ -63,6 +63,7 @@ aiolead lock /locks/migrate -- ./manage.py migrate
 aiolead lock -qn /jobs/nightly -- ./nightly.sh
 aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'""",
     "ls": "aiolead ls -l /app",
+    "once": 'aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh',
     "observe": "aiolead observe /jobs/scheduler --json",
     "rm": "aiolead rm -r /app/old",
     "run": """\
@@ -96,6 +97,10 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "Run a command only while leader; without one, print each state until SIGINT, SIGTERM.",
         ),
         "lock [OPTIONS] PATH -- COMMAND...": ("run:lock", "Run a command while holding a lock."),
+        "once [OPTIONS] PATH KEY -- COMMAND...": (
+            "once:once",
+            "Run a command once per key, on one of many machines.",
+        ),
         "observe [OPTIONS] PATH": (
             "elections:observe",
             "Print who leads, and each change of it, until SIGINT or SIGTERM.",

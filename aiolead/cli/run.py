@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGTERM, SIGTSTP
@@ -16,7 +16,7 @@ from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGu
 from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..paths import validate
-from ..types import TenureContext, WriteHeld
+from ..types import Run, TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
 from .contenders import standing
@@ -218,13 +218,19 @@ class HeldCommand:
         forever: whether to contend again after a loss, and after the command has ended.
         not_acquired: the exit code if it cannot be acquired in time.
         is_silent: whether to report nothing to a person, except that it waits, on a terminal.
+        standing: says who holds it; by default the contenders at the path.
+        done: the message if it gives no hold, since there is nothing to do any more.
     """
 
     path: str
     verb: str
     noun: str
     acquire: Callable[
-        [Client], TenureContext[Term] | TenureContext[Held] | TenureContext[WriteHeld]
+        [Client],
+        TenureContext[Term]
+        | TenureContext[Held]
+        | TenureContext[WriteHeld]
+        | TenureContext[Run | None],
     ]
     command: tuple[str, ...]
     shell: bool
@@ -232,6 +238,8 @@ class HeldCommand:
     forever: bool = False
     not_acquired: int = exits.NOT_ACQUIRED
     is_silent: bool = False
+    standing: Callable[[Client], Awaitable[str]] | None = None
+    done: str = ""
 
     def run(self, common: Common) -> int:
         validate(self.path)
@@ -316,9 +324,13 @@ class _Execution:
                     continue
                 text = f"waits for {job.noun} {job.path}"
                 with anyio.move_on_after(client.session_timeout), suppress(AioleadError):
-                    text += f": {await standing(client, job.path)}"
+                    text += f": {await self._standing(client)}"
                 if self._waits:
                     self._reporter.state(text, event="waiting", path=job.path)
+
+    async def _standing(self, client: Client) -> str:
+        job = self._job
+        return await (standing(client, job.path) if job.standing is None else job.standing(client))
 
     @property
     def _is_reporting(self) -> bool:
@@ -363,7 +375,12 @@ class _Execution:
             try:
                 async with job.acquire(client) as held:
                     self._waits = False
+                    if held is None:
+                        self._code = exits.Exit(exits.OK)
+                        self._reporter.state(job.done, event="done already", path=path)
+                        return
                     if self._asked or self._signals.pending:
+                        await _leave_undone(held)
                         return
                     if self._is_reporting:
                         self._reporter.state(
@@ -377,6 +394,8 @@ class _Execution:
                     self._child = child
                     ended = await self._run_until_revoked(child, client, held)
                     self._code = lost_code if ended.was_stopped else ended.code
+                    if self._code:
+                        await _leave_undone(held)
                     if ended.code.number == SIGHUP:  # its terminal has hung up
                         self._asked = SIGHUP
                     if self._asked:
@@ -385,7 +404,7 @@ class _Execution:
                 self._waits = False
                 if not self._reporter.quiet:
                     self._reporter.error(
-                        f"did not get {job.noun} {path}: {await standing(client, path)}",
+                        f"did not get {job.noun} {path}: {await self._standing(client)}",
                         event="not acquired",
                         path=path,
                     )
@@ -400,7 +419,7 @@ class _Execution:
                 self._child = None
 
     async def _run_until_revoked(
-        self, child: Child, client: Client, held: Term | Held
+        self, child: Child, client: Client, held: Term | Held | Run
     ) -> ChildExit:
         """Run the command; send it SIGTERM when an operator asks for a release."""
         ended: list[ChildExit] = []
@@ -417,7 +436,7 @@ class _Execution:
         await first_of(work, heed)
         return ended[0]
 
-    async def _run_child(self, child: Child, client: Client, held: Term | Held) -> ChildExit:
+    async def _run_child(self, child: Child, client: Client, held: Term | Held | Run) -> ChildExit:
         timeout, grace = client.session_timeout, self._job.options.grace
         grace_period = min(
             timeout / 10 if self._grace_period is None else self._grace_period, timeout / 4
@@ -460,3 +479,9 @@ class _Execution:
                 path=path,
                 code=ended.code,
             )
+
+
+async def _leave_undone(held: Term | Held | Run) -> None:
+    """Have the key of a run not count as done, although its body ends without an exception."""
+    if isinstance(held, Run):
+        await held.release()

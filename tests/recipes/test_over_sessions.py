@@ -289,6 +289,7 @@ READS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "Group.members": lambda c: Group(c, "/group").members(),
     "Lock.contenders": lambda c: Lock(c, "/lock").contenders(),
     "Lock.holders": lambda c: Lock(c, "/lock").holders(),
+    "Once.holder": lambda c: Once(c, "/once").holder("key"),
     "Once.is_done": lambda c: Once(c, "/once").is_done("key"),
     "Queue.size": lambda c: Queue(c, "/queue").size(),
     "ReadWriteLock.contenders": lambda c: ReadWriteLock(c, "/shared").contenders(),

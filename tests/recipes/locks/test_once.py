@@ -54,12 +54,16 @@ async def test_key_runs_once(a: Client, b: Client) -> None:
         assert (run.path, run.identity, run.is_held, run.is_done) == (ZNODE, "host-1", True, False)
         assert await owner_of(b) == a.session_id
         assert not await once.is_done(KEY)
+        holder = await Once(b, PATH).holder(KEY)
+        assert holder is not None
+        assert (holder.identity, holder.token) == ("host-1", run.token)
         await run.fenced().create("/written")
         await run.verify()
     assert (run.is_held, run.is_done, run.loss) == (False, True, None)
     await b.sync(ZNODE)
     data, stat = await b.get(ZNODE)
     assert (data, stat.ephemeral_owner) == (b"host-1", 0)
+    assert await once.holder(KEY) is None
     assert await once.is_done(KEY)
     assert [await do(client) for client in (a, b)] == [False, False]
     async with Once(b, PATH).try_claim(KEY) as again:
