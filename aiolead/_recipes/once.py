@@ -99,7 +99,8 @@ class KeyNaming(Fixed):
     def _replace(self, node: RegisteredNode, stat: Stat) -> Reply[Any] | None:
         """Replace the znode by the mark; None if the one that was written is another's."""
         client = self._client
-        if not node.is_shown_by(stat) or client.session_id != node.session_id:
+        # The session of a create that was sent before it began is unknown.
+        if not node.is_shown_by(stat) or node.session_id not in (0, client.session_id):
             return None
         transaction = client.transaction().delete(node.path, version=stat.version)
         reply = transaction.create(node.path, self._mark, acl=self._acl).commit()
@@ -192,7 +193,7 @@ class Run(Tenure):
         await super()._confirmed(scope)
         gone = self._gone
         if self._is_ending_well and gone is not None and gone.is_done and self._refusal is None:
-            is_over = self._client.session_id != self._session_id
+            is_over = self._session_id not in (0, self._client.session_id)
             if self.is_done:
                 self._loss = None
             elif self._loss is None:

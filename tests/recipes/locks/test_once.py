@@ -228,6 +228,27 @@ async def test_key_runs_again_if_the_session_ends_before_the_mark(
     assert await owner_of(b) == 0
 
 
+@with_virtual_server
+async def test_run_that_begins_together_with_its_session_is_marked(
+    server: EmbeddedServer, link: Link, a: Client, b: Client
+) -> None:
+    """A waiter's session expires, and it claims again before its client has the next session."""
+    async with crowd() as them:
+        them.come("b", to=Once(b, PATH).claim(KEY))
+        await them.are_inside("b")
+        them.come("a", to=Once(a, PATH).claim(KEY))
+        await settled()
+        link.down()
+        server.expire_session(a.session_id)
+        them.cancel("b")
+        link.heal()
+        await them.are_inside("a")
+        run = them.inside["a"]
+        them.leave("a")
+    assert run.is_done
+    assert await owner_of(b) == 0
+
+
 async def test_run_whose_znode_was_deleted_marks_nothing(a: Client, b: Client) -> None:
     with pytest.raises(ClaimLost) as caught:
         async with Once(a, PATH).claim(KEY) as run:
