@@ -1,12 +1,13 @@
-"""The costs of semaphores, barriers and the exclusive lock."""
+"""The costs of semaphores, barriers, the exclusive lock and the runs of keys."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import anyio
 
-from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Semaphore
+from aiolead import Barrier, Client, DoubleBarrier, ExclusiveLock, Once, Semaphore
 from costs._acts import beside, call, enter, hand_over, leave, new, prepared, refused, used, wait
 from costs._counting import IDENTITY, PATH, Bench, rows
 
@@ -17,6 +18,24 @@ def semaphore(client: Client, limit: int = 3) -> Semaphore:
 
 def exclusive(client: Client) -> ExclusiveLock:
     return ExclusiveLock(client, PATH, identity=IDENTITY)
+
+
+def once(client: Client) -> Once:
+    return Once(client, PATH, ttl=None, identity=IDENTITY)
+
+
+def key(one: Once) -> Any:
+    return one.claim("2026-11-21")
+
+
+async def run_key(one: Once) -> None:
+    async with key(one):
+        pass
+
+
+async def run_another(one: Once) -> None:
+    async with one.claim("2026-11-20"):
+        pass
 
 
 def barrier(client: Client) -> Barrier:
@@ -128,6 +147,15 @@ ROWS = [
             "start to wait": wait(exclusive, HOLD),
             "try, held by another": refused(exclusive, HOLD),
             "hand-over, ten wait: the herd": hand_over(exclusive, HOLD, waiting=10),
+        },
+    ),
+    *rows(
+        "Once",
+        {
+            "claim a key": enter(prepared(once, run_another), key),
+            "mark the key as done": leave(new(once), key),
+            "claim a done key": enter(prepared(once, run_key), key),
+            "start to wait": wait(once, key),
         },
     ),
     *rows(

@@ -101,6 +101,7 @@ RECIPES: dict[str, Enter] = {
     "multi": lambda client, path: aiolead.MultiLock(aiolead.Lock(client, path)),
     "exclusive": lambda client, path: aiolead.ExclusiveLock(client, path),
     "name": lambda client, path: aiolead.UniqueNames(client, path).claim("worker"),
+    "run": lambda client, path: aiolead.Once(client, path).claim("key"),
 }
 
 
