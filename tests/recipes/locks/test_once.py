@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
-from kit.clients import PATIENCE
+from kit.clients import PATIENCE, in_memory
 from kit.virtual_time import Link, lost_message, passes, settled, with_virtual_server
+from recipes.cancelling import Moment, cancel_everywhere, moments
 from recipes.crowd import crowd
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, CreateMode, Once
@@ -22,6 +25,7 @@ from aiolead.errors import (
 )
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, OpCode
+from aiolead.types import Run
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -209,6 +213,31 @@ async def test_mark_that_is_not_confirmed_in_time_is_reported_and_goes_on(
     await passes(1.0)
     assert run.is_done
     assert not await do(b)
+
+
+@moments
+async def test_key_of_a_cancelled_run_is_done_or_free(moment: Moment) -> None:
+    """`is_done` of the run says which, wherever it was cancelled."""
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        runs: list[Run | None] = []
+        keys = map(str, count())
+        key = ""
+
+        async def work() -> None:
+            nonlocal key
+            key = next(keys)
+            runs.append(None)
+            async with Once(a, PATH, ttl=None).claim(key) as run:
+                runs[-1] = run
+                await anyio.lowlevel.checkpoint()
+
+        async def afterwards() -> None:
+            async with Once(b, PATH, ttl=None).claim(key, timeout=PATIENCE) as run:
+                is_done = run is None
+            last = runs[-1]
+            assert is_done == (last is not None and last.is_done)
+
+        await cancel_everywhere("scope", moment, a, work, afterwards)
 
 
 @with_virtual_server
