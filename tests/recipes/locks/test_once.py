@@ -134,7 +134,7 @@ async def test_waiter_runs_the_key_of_a_failed_run(a: Client, b: Client) -> None
         await them.are_inside("b")
         assert them.inside["b"].is_held
         them.leave("b")
-    assert await Once(a, PATH).is_done(KEY)
+    assert await Once(b, PATH).is_done(KEY)
 
 
 async def test_task_does_not_wait_for_its_own_run(client: Client) -> None:
