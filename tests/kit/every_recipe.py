@@ -411,7 +411,11 @@ async def run_new_key(client: Client, path: str) -> None:
 
 
 async def done_keys(client: Client, path: str) -> int:
-    stats = [await client.exists(f"{path}/{name}") for name in await client.get_children(path)]
+    try:
+        names = await client.get_children(path)
+    except NoNodeError:
+        return 0
+    stats = [await client.exists(f"{path}/{name}") for name in names]
     return len([stat for stat in stats if stat is not None and not stat.ephemeral_owner])
 
 

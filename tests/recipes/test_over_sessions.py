@@ -289,7 +289,7 @@ READS: dict[str, Callable[[Client], Awaitable[Any]]] = {
     "Group.members": lambda c: Group(c, "/group").members(),
     "Lock.contenders": lambda c: Lock(c, "/lock").contenders(),
     "Lock.holders": lambda c: Lock(c, "/lock").holders(),
-    "Once.holder": lambda c: Once(c, "/once").holder("key"),
+    "Once.holder": lambda c: Once(c, "/once").holder("running"),
     "Once.is_done": lambda c: Once(c, "/once").is_done("key"),
     "Queue.size": lambda c: Queue(c, "/queue").size(),
     "ReadWriteLock.contenders": lambda c: ReadWriteLock(c, "/shared").contenders(),
@@ -324,6 +324,7 @@ async def _fill(client: Client) -> None:
         "/exclusive",
         "/group/me",
         "/names/worker-0",
+        "/once/running",
     ):
         await client.ensure_path(path.rpartition("/")[0] or "/")
         await client.create(path, b"me", mode=CreateMode.EPHEMERAL)
