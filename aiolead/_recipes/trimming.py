@@ -29,13 +29,28 @@ LOOKS_AFTER = 3600.0
 """The time between two looks for znodes that are too old, in seconds; less if few are kept long."""
 
 
+class Trimmings:
+    """What all trimmers of one client know about a path; made by `Backend.shared`."""
+
+    __slots__ = ("__weakref__", "is_due", "is_running", "looks_at", "set_aside")
+
+    def __init__(self) -> None:
+        self.is_due: bool = False
+        self.is_running: bool = False
+        self.looks_at: float = -inf
+        """When to look for znodes that are too old, by the clock of the event loop."""
+        self.set_aside: int = 0
+        """How many had foreign znodes below at the last trimming."""
+
+
 @final
 class Trimmer:
     """Keeps the newest znodes below a path, and deletes the others.
 
     At a quarter more than `keep` znodes, all but the newest `keep` are deleted. Those that are
-    older than `max_age`, in seconds, are deleted at the first call, and then once an hour. All
-    times are of the servers' clock. Ephemeral znodes stay.
+    older than `max_age`, in seconds, are deleted at the first call, and then once an hour, however
+    many trimmers the client has for the path. Ages are by the servers' clock. Ephemeral znodes
+    stay.
 
     `is_reused`: whether a name may come back after it was deleted. Then a znode is proven to be the
     one that was looked at, before it is deleted. `consequence`: the sentence about a znode with
@@ -58,17 +73,14 @@ class Trimmer:
         self._max_age = max_age
         self._is_reused = is_reused
         self._consequence = consequence
-        self._is_trimming = self._is_due = False
-        self._looks_at = -inf
-        self._set_aside = 0
-        """How many had foreign znodes below at the last trimming."""
+        self._trimmings = client.backend.shared(path, Trimmings)
         self._warnings = client.backend.shared(path, PathWarnings)
 
     def trim_later(self) -> None:
         """Delete old znodes in the background, if there are any."""
-        self._is_due = True
-        if not self._is_trimming:
-            self._is_trimming = True
+        self._trimmings.is_due = True
+        if not self._trimmings.is_running:
+            self._trimmings.is_running = True
             self._client.backend.spawn(self._trim)
 
     async def _trim(self) -> None:
@@ -77,9 +89,10 @@ class Trimmer:
         After another error, the next call tries again. Znodes that others have put znodes below
         stay, and are not counted.
         """
+        trimmings = self._trimmings
         try:
-            while self._is_due:
-                self._is_due = False
+            while trimmings.is_due:
+                trimmings.is_due = False
                 try:
                     await self._delete_old()
                 except (NoNodeError, SessionError):
@@ -88,20 +101,24 @@ class Trimmer:
                     if action_for(error, Step.FOLLOW) is Action.RECONNECT:
                         return
                     await before_next_try(self._client, error, Step.FOLLOW)
-                    self._is_due = True
+                    trimmings.is_due = True
         finally:
-            self._is_trimming = False
+            trimmings.is_running = False
 
     async def _delete_old(self) -> None:
         client, keep, now = self._client, self._keep, anyio.current_time()
+        trimmings = self._trimmings
         stat = await client.exists(self.path)
-        are_too_many = stat is not None and stat.num_children - self._set_aside > keep + keep // 4
-        if stat is None or not (are_too_many or (self._max_age < inf and now >= self._looks_at)):
+        are_too_many = (
+            stat is not None and stat.num_children - trimmings.set_aside > keep + keep // 4
+        )
+        may_be_old = self._max_age < inf and now >= trimmings.looks_at
+        if stat is None or not (are_too_many or may_be_old):
             return
         paths = [join(self.path, name) for name in await client.get_children(self.path)]
         found: list[tuple[str, Stat]] = []
         newest = 0
-        self._set_aside = 0
+        trimmings.set_aside = 0
         for start in range(0, len(paths), AT_ONCE):
             batch = paths[start : start + AT_ONCE]
             for path, look in [(path, client.exists(path)) for path in batch]:
@@ -121,7 +138,8 @@ class Trimmer:
         old = [each for n, each in enumerate(found) if n < extra or each[1].ctime < oldest]
         for start in range(0, len(old), AT_ONCE):
             await self._delete(old[start : start + AT_ONCE])
-        self._looks_at = now + min(LOOKS_AFTER, self._max_age / 4)
+        if self._max_age < inf:
+            trimmings.looks_at = now + min(LOOKS_AFTER, self._max_age / 4)
 
     async def _delete(self, batch: list[tuple[str, Stat]]) -> None:
         client = self._client
@@ -154,5 +172,5 @@ class Trimmer:
         return proven
 
     def _pass_over(self, path: str) -> None:
-        self._set_aside += 1
+        self._trimmings.set_aside += 1
         self._warnings.warn_of_children(path, self._consequence)

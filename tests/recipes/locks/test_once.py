@@ -387,6 +387,22 @@ async def test_old_keys_are_forgotten_after_their_time(a: Client, b: Client) -> 
 
 
 @with_virtual_server
+async def test_old_keys_are_looked_for_once_an_hour_by_all_objects_of_a_client(
+    server: EmbeddedServer, a: Client, b: Client
+) -> None:
+    def looks() -> int:
+        return server.requests["GET_CHILDREN"]
+
+    before = looks()
+    for key in range(5):
+        assert await do(a, str(key))
+        await passes(1.0)
+    assert looks() - before == 1
+    assert await do(b, "another client")
+    assert looks() - before == 2
+
+
+@with_virtual_server
 async def test_running_keys_and_those_with_znodes_below_are_kept(
     a: Client, b: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
