@@ -30,7 +30,7 @@ LOOKS_AFTER = 3600.0
 
 
 class Trimmings:
-    """What all trimmers of one client know about a path; made by `Backend.shared`."""
+    """The state that all trimmers of one client share for a path; made by `Backend.shared`."""
 
     __slots__ = ("__weakref__", "is_due", "is_running", "looks_at", "set_aside")
 

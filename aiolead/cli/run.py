@@ -218,7 +218,7 @@ class HeldCommand:
         forever: whether to contend again after a loss, and after the command has ended.
         not_acquired: the exit code if it cannot be acquired in time.
         is_silent: whether to report nothing to a person, except that it waits, on a terminal.
-        standing: says who holds it; by default the contenders at the path.
+        standing: names the holder, for messages; by default the contenders at the path.
         done: the message if it gives no hold, since there is nothing to do any more.
     """
 

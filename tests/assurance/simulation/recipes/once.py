@@ -8,7 +8,7 @@ These must hold, besides the invariants of everything that is held (a line for e
     once-done      no client deletes the mark of a done key, so that no run begins after it. (An
                    operator does now and then, with everything else at the path.)
     once-ended     a mark replaces the znode of a run whose body has ended well, in one transaction
-    once-told      a claim that waits gives None for a done key only; `is_done` tells the truth
+    once-told      a claim that waits gives None for a done key only; `is_done` is true
     I9             every key is done in the end
 """
 
@@ -45,7 +45,7 @@ class Plan:
     """The tokens of the runs whose bodies have ended well."""
 
     def events(self, key: str) -> list[NodeCreated | NodeDeleted]:
-        """What has become of the znode of a key, as the servers saw it."""
+        """The creates and deletes of the znode of a key, as the servers saw them."""
         path, events = f"{JOBS}/{key}", self.world.history.events
         kinds = NodeCreated | NodeDeleted
         return [event for event in events if isinstance(event, kinds) and event.path == path]
