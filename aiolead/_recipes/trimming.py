@@ -76,10 +76,14 @@ class Trimmer:
         self._trimmings = client.backend.shared(path, Trimmings)
         self._warnings = client.backend.shared(path, PathWarnings)
 
+    @property
+    def _is_trimming(self) -> bool:
+        return self._trimmings.is_running
+
     def trim_later(self) -> None:
         """Delete old znodes in the background, if there are any."""
         self._trimmings.is_due = True
-        if not self._trimmings.is_running:
+        if not self._is_trimming:
             self._trimmings.is_running = True
             self._client.backend.spawn(self._trim)
 

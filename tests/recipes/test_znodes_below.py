@@ -207,7 +207,7 @@ async def test_results_with_znodes_below_are_kept_and_others_are_deleted(
     for count in (4, 3):
         await finish_tasks(board, count)
         await eventually(
-            lambda: not board._results.trimmer._trimmings.is_running, "the old results are deleted"
+            lambda: not board._results.trimmer._is_trimming, "the old results are deleted"
         )
         await catch_up(client)
         there = await names(client, f"{PATH}/results")
