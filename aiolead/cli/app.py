@@ -393,7 +393,7 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
         if command.startswith("-"):
             return f"Unknown option: {command}. Options go after the command (see: aiolead --help)"
         return f"{error} (see: aiolead --help)"
-    runs_another = command in ("run", "lock") and "--" not in arguments
+    runs_another = command in ("run", "lock", "once") and "--" not in arguments
     if isinstance(error, UnknownOptionError) and runs_another:
         return f"{error} (a command with options of its own goes after --)"
     return f"{error} (see: aiolead {command} --help)"

@@ -287,6 +287,7 @@ def test_error_names_the_option(
         ("--hosts x ls", "(see: aiolead --help)"),
         ("ls --frobnicate", "(see: aiolead ls --help)"),
         ("run /x ls --frobnicate", "(a command with options of its own goes after --)"),
+        ("once /x k ls --frobnicate", "(a command with options of its own goes after --)"),
         ("completion tcsh", "(see: aiolead completion --help)"),
         ("lock", "(see: aiolead lock --help)"),
         ("ls /a/", ""),

@@ -258,6 +258,7 @@ WRITING = [
     "run /a -- true",
     "lock /a -- true",
     "elect /a",
+    "once /a key -- true",
     "bench /a",
     "demo",
     "demo herd",
