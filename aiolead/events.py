@@ -25,6 +25,7 @@ LOGGERS = {
     "session": get_logger("aiolead.client"),
     "lease": get_logger("aiolead.client"),
     "connection": get_logger("aiolead.connection"),
+    "request": get_logger("aiolead.connection"),
     "contention": get_logger("aiolead.recipes"),
     "tenure": get_logger("aiolead.recipes"),
     "item": get_logger("aiolead.recipes"),
@@ -50,6 +51,7 @@ class EventName(enum.StrEnum):
     CONNECTION_LOST = "connection.lost"
     LEASE_RENEWED = "lease.renewed"
     LEASE_LATE = "lease.late"
+    REQUEST_ENDED = "request.ended"
     CONTENTION_BEGUN = "contention.begun"
     CONTENTION_WAITING = "contention.waiting"
     CONTENTION_BLOCKED = "contention.blocked"
@@ -89,6 +91,7 @@ class Event:
             session = f"session {shown_session(self.session_id)}"
             words: dict[str, object] = {"self": self, "session": session}
             words |= {"more": _and_more(self), "subject": _subject(self)}
+            words["failed"] = f": {error}" if (error := self.fields.get("error")) else ""
             return escaped(line.format_map(words | dict(self.fields)))
         return escaped(line(self))
 
@@ -106,7 +109,8 @@ class Event:
 
 EventSink = Callable[[Event], object]
 """Called with each event, in the client's event loop. It must be quick and must not use the client.
-Its exceptions are logged once, and change nothing."""
+Its exceptions are logged once, and change nothing. If it has an attribute `wants_requests` that is
+true, it also gets `request.ended`, in the context of the task that made the request."""
 
 
 def _and_more(event: Event) -> str:
@@ -221,6 +225,7 @@ _LINES: dict[EventName, str | Callable[[Event], str]] = {
     EventName.LEASE_RENEWED: "{session}: lease renewed in {took:.3f} s, {remaining:.3f} s are left",
     EventName.LEASE_LATE: "{session}: lease renewed late, in {took:.3f} s with a session timeout "
     "of {timeout:g} s, {remaining:.3f} s are left{more}",
+    EventName.REQUEST_ENDED: "{server}: {operation} {znode}: {took:.3f} s{failed}",
     EventName.CONTENTION_BEGUN: "{recipe} {self.path}: {identity} waits",
     EventName.CONTENTION_WAITING: _waiting,
     EventName.CONTENTION_BLOCKED: _blocked,
@@ -303,6 +308,11 @@ class EventHub:
         self._prefix = prefix
         self._clock = clock
         self._complained: set[int] = set()
+
+    @property
+    def wants_requests(self) -> bool:
+        """Whether a sink wants an event of each request: it has a true `wants_requests`."""
+        return any(getattr(sink, "wants_requests", False) for sink in self._sinks)
 
     def below(self, prefix: str, clock: Callable[[], float]) -> EventHub:
         """The same hub for the client of one chroot."""

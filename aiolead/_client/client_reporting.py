@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from math import inf
-from typing import final
+from typing import TYPE_CHECKING, Any, final
 
 from .._session.machine import SessionMachine
 from .._util.escaping import get_logger, shown_session
+from .._wire.codes import op_name
 from ..events import EventHub, EventName, EventSink, Limit, next_report
 from ..model import SessionState
 from .net.opener import ConnectionLeft
+
+if TYPE_CHECKING:
+    from .._session.requests import Call
+    from .net.supervisor import Supervisor
 
 _logger = get_logger("aiolead.client")
 
@@ -281,6 +287,25 @@ class ClientReporting:
         self, name: EventName, level: int, fields: Mapping[str, str | float]
     ) -> None:
         self.hub.emit(name, level, session_id=self._machine.session_id, fields=fields)
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def follow(self, call: Call[Any], supervisor: Supervisor) -> None:
+        """Report the end of a request, in the context of the present task: see `EventSink`."""
+        context, asked_at = copy_context(), self._clock()
+
+        def ended() -> None:
+            peer, error = supervisor.peer, call.error()
+            fields: dict[str, str | float] = {
+                "operation": op_name(call.op),
+                "znode": call.path or "",
+                "server": "" if peer is None else peer.name,
+                "took": self._clock() - asked_at,
+                "error": "" if error is None else type(error).__name__,
+            }
+            context.run(self._emit_connection, EventName.REQUEST_ENDED, DEBUG, fields)
+
+        call.add_done_callback(ended)
 
     def lease_renewed(self, took: float, remaining: float) -> None:
         timing, session_id = self._machine.timing, self._machine.session_id

@@ -105,9 +105,12 @@ class Core:
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
         self.supervisor: Supervisor = make_supervisor(self)
+        self._traces_requests = self.reporting.hub.wants_requests
 
     def submit(self, call: C) -> C:
         self.check_home()
+        if self._traces_requests and call.kind.is_counted:
+            self.reporting.follow(call, self.supervisor)
         self.machine.submit(call, self.clock())
         return call
 

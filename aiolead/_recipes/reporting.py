@@ -324,8 +324,8 @@ class Waiting:
             position=0 if holder is None else holder.position or 0,
         )
 
-    def ended(self, outcome: str, session_id: int) -> None:
-        """Report its outcome: `held`, `not held`, `cancelled` or `failed`."""
+    def ended(self, outcome: str, session_id: int, error: str = "") -> None:
+        """Report its outcome: `held`, `not held`, `cancelled` or `failed`, with an error's type."""
         if self._is_watched:
             self._reporting.unwatch(self)
         if self._is_traced:
@@ -336,12 +336,15 @@ class Waiting:
                 session_id,
                 outcome=outcome,
                 waited=waited,
+                error=error,
             )
 
     def failed(self, error: BaseException, session_id: int) -> None:
         # A cancellation, Ctrl-C, or a coroutine that is closed, in which case there may be no event
         # loop any more: none of them is an `Exception`.
-        self.ended("failed" if isinstance(error, Exception) else "cancelled", session_id)
+        is_failure = isinstance(error, Exception)
+        name = type(error).__name__ if is_failure else ""
+        self.ended("failed" if is_failure else "cancelled", session_id, name)
 
 
 class WaitingReports:

@@ -69,6 +69,13 @@ LOSSES = Measure("aiolead.connection.losses", MetricKind.COUNT, "connections tha
 MISSING = Measure(
     "aiolead.connection.missing", MetricKind.COUNT, "reports that no server serves the client"
 )
+REQUEST = Measure(
+    "aiolead.request",
+    MetricKind.TIME,
+    "requests until their answers",
+    ("operation", "error"),
+    SHORT,
+)
 RENEWAL = Measure("aiolead.lease.renewal", MetricKind.TIME, "renewals of leases", (), SHORT)
 LATE = Measure("aiolead.lease.late", MetricKind.COUNT, "late renewals of leases")
 CONTENDERS = Measure("aiolead.contenders", MetricKind.LEVEL, "waiting contenders", _RECIPE)
@@ -103,6 +110,7 @@ MEASURES: tuple[Measure, ...] = (
     ATTEMPTS,
     LOSSES,
     MISSING,
+    REQUEST,
     RENEWAL,
     LATE,
     CONTENDERS,
@@ -142,6 +150,9 @@ class Measures:
                 yield LOSSES, 1, {}
             case EventName.CONNECTION_MISSING:
                 yield MISSING, 1, {}
+            case EventName.REQUEST_ENDED:
+                labels = {name: str(fields[name]) for name in REQUEST.labels}
+                yield REQUEST, float(fields["took"]), labels
             case EventName.LEASE_RENEWED:
                 yield RENEWAL, float(fields["took"]), {}
             case EventName.LEASE_LATE:

@@ -19,6 +19,8 @@ class PrometheusSink:
         registry: where the metrics are registered; defaults to that of `prometheus_client`.
         path_label: returns the label for a recipe's path; defaults to the path itself. Every label
             is a time series that never ends.
+        requests: whether each request is measured, recipes' requests, too. That costs each request
+            some time.
 
     Raises:
         ValueError: the registry has such metrics already.
@@ -29,7 +31,9 @@ class PrometheusSink:
         *,
         registry: CollectorRegistry = REGISTRY,
         path_label: PathLabel | None = None,
+        requests: bool = False,
     ) -> None:
+        self.wants_requests: bool = requests
         self._measures = Measures(path_label)
         self._metrics = {measure: _metric(measure, registry) for measure in MEASURES}
 

@@ -11,11 +11,17 @@ import anyio
 import pytest
 from kit.clients import PATIENCE, SESSION, eventually
 from kit.pages import RecordedEvents
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 import aiolead
 from aiolead import CreateMode, Election, Lock, Queue, ServiceRegistry
 from aiolead.errors import ConfigurationError, LossReason, NoAuthError, NoNodeError
 from aiolead.events import EventName
+from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.testing import EmbeddedServer
 
 RECIPES = ("contention.", "tenure.", "election.")
@@ -273,6 +279,46 @@ async def test_late_renewal_is_reported(told: RecordedEvents) -> None:
         assert told.names("lease.") == ["lease.renewed", "lease.renewed", "lease.late"]
         now = client.statistics()
         assert (now.renewals, now.late_renewals, now.slowest_renewal) == (2, 1, SESSION / 4 + 0.5)
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+async def test_request_has_a_span_below_that_of_its_task() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer = provider.get_tracer("test")
+    sink = OpenTelemetrySink(
+        meter_provider=MeterProvider(), tracer_provider=provider, requests=True
+    )
+    async with EmbeddedServer() as server:
+        host, _, port = server.connect_string.rpartition(":")
+        async with aiolead.connect(server.connect_string, on_event=sink) as client:
+            exporter.clear()
+            with tracer.start_as_current_span("around") as around:
+                await client.create("/a", b"")
+                with pytest.raises(NoNodeError):
+                    await client.get("/none")
+            created, failed = exporter.get_finished_spans()[:2]
+    assert created.name.startswith("zookeeper CREATE")
+    assert failed.name == "zookeeper GET_DATA"
+    where = {"server.address": host, "server.port": int(port)}
+    assert failed.attributes is not None
+    assert dict(failed.attributes) == where | {
+        "aiolead.operation": "GET_DATA",
+        "aiolead.path": "/none",
+        "error.type": "NoNodeError",
+    }
+    assert failed.kind is SpanKind.CLIENT
+    for span in (created, failed):
+        assert span.parent is not None
+        assert span.parent.span_id == around.get_span_context().span_id
+
+
+async def test_requests_are_reported_only_to_those_who_want_them(told: RecordedEvents) -> None:
+    async with EmbeddedServer() as server, connect(server, told) as client:
+        await client.create("/a", b"")
+    assert told.of(EventName.REQUEST_ENDED) == []
 
 
 # --- sinks -------------------------------------------------------------------------------------

@@ -55,8 +55,9 @@ SAMPLES: dict[str, str | int | float] = {
     "age": 8000.0, "attempt": 3, "attempts": "zk1:2181: refused", "away": 0.25,
     "before": "connected", "cause": "", "created": 1e9, "delay": 0.2, "error": "OSError",
     "held": 0, "hidden": 0, "holder": "host-2", "identity": "host-1", "is_known": 1,
-    "item": "queue-0000000007", "lasted": 3.5, "leaders": 1, "outcome": "held", "position": 4,
-    "reason": "expired", "recipe": "Lock", "remaining": 5.5, "reports": 1, "server": "zk1:2181",
+    "item": "queue-0000000007", "lasted": 3.5, "leaders": 1, "operation": "GET_DATA",
+    "outcome": "held", "position": 4, "reason": "expired", "recipe": "Lock",
+    "remaining": 5.5, "reports": 1, "server": "zk1:2181",
     "session": "kept", "timeout": 8.0, "token": 17, "took": 0.125, "waited": 2.5,
     "znode": "/app/lock/a-0000000000",
 }  # fmt: skip
@@ -413,8 +414,9 @@ def test_opentelemetry_has_a_span_of_each_wait() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     sink = OpenTelemetrySink(meter_provider=MeterProvider(), tracer_provider=provider)
     with provider.get_tracer("test").start_as_current_span("around") as around:
-        sink(_event(EventName.CONTENTION_ENDED))
-        sink(_event(EventName.CONTENTION_ENDED, outcome="failed"))
+        sink(_event(EventName.CONNECTION_OPENED))
+        sink(_event(EventName.CONTENTION_ENDED, error=""))
+        sink(_event(EventName.CONTENTION_ENDED, outcome="failed", error="NoAuthError"))
         sink(_event(EventName.TENURE_ENDED))
     held, failed, _ = exporter.get_finished_spans()
     assert held.name == "aiolead.acquire"
@@ -425,9 +427,12 @@ def test_opentelemetry_has_a_span_of_each_wait() -> None:
         "aiolead.path": "/app/lock",
         "aiolead.identity": "host-1",
         "aiolead.outcome": "held",
+        "server.address": "zk1",
+        "server.port": 2181,
     }
     assert held.status.status_code is StatusCode.UNSET
     assert failed.status.status_code is StatusCode.ERROR
+    assert failed.attributes["error.type"] == "NoAuthError"
 
 
 def test_structlog_has_names_and_keys() -> None:

@@ -197,7 +197,7 @@ FIELDS: dict[str, int | float] = dict.fromkeys(
 )
 TEXTS = (
     *("server", "reason", "recipe", "identity", "outcome", "before", "error", "attempts"),
-    *("session", "cause", "item", "holder", "znode"),
+    *("session", "cause", "item", "holder", "znode", "operation"),
 )
 
 
