@@ -14,6 +14,7 @@ from .._util.parsing import MAX_DIGITS, MalformedError, json_value, shown, text,
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import Stat
 from .recipe import OnInvalid
+from .reporting import logger
 from .view import Observation
 
 T = TypeVar("T")
@@ -166,8 +167,21 @@ def report_skipped(
     before: ValidObservation[T] | None,
     now: ValidObservation[T],
 ) -> None:
-    """Report an invalid write as it is published: once, however often it was read."""
-    if on_invalid is None or now.invalid is None:
+    """Report an invalid write as it is published: once, however often it was read.
+
+    Without `on_invalid`, it is logged, without its text, which may quote data.
+    """
+    error = now.invalid
+    is_old = before is not None and before.invalid is not None and before.written == now.written
+    if error is None or is_old:
         return
-    if before is None or before.invalid is None or before.written != now.written:
-        call_back(on_invalid, now.invalid)
+    if on_invalid is not None:
+        call_back(on_invalid, error)
+        return
+    cause = type(error.__cause__ or error).__name__
+    logger.warning(
+        "%s: what was published last is invalid (%s), and the value before stays in use; "
+        "on_invalid= gets the error",
+        error.path,
+        cause,
+    )

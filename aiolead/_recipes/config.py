@@ -295,8 +295,9 @@ class Config(Recipe, Generic[T]):
             the event loop: keep it quick. Without it, the value is the dict of keys.
         keep: how many versions the history has; defaults to 10.
         identity: the publisher, for the history; defaults to host name and process id.
-        on_invalid: called with the error when `observe` skips an invalid version, once for each. It
-            runs in the client's task: keep it quick. Its exceptions are logged.
+        on_invalid: called with the error when `observe` skips an invalid version, once for each;
+            defaults to a warning in the log. It runs in the client's task: keep it quick. Its
+            exceptions are logged.
         max_size: the limit of all keys and values together, in bytes; defaults to 256 KiB.
 
     The other arguments, and the errors, are those of `SharedValue`.

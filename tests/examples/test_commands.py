@@ -100,7 +100,8 @@ def test_missing_server_is_reported_with_advice() -> None:
     (port,) = free_ports(1)
     done = run("examples/lock_asyncio.py", hosts=f"127.0.0.1:{port}")
     assert done.returncode == 69
-    (line,) = done.stderr.splitlines()
+    said, line = done.stderr.splitlines()
+    assert said.startswith("no server yet, trying: ")
     assert re.search(rf"127\.0\.0\.1:{port}.*\(to start a server: aiolead server\)$", line)
 
 

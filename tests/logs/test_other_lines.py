@@ -1,0 +1,81 @@
+"""The lines of the log in situations that are neither an outage nor a wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+from kit.virtual_time import SESSION, Link, embedded, passes, virtually, with_virtual_server
+from logs.log_lines import Lines, lines_of
+
+import aiolead
+from aiolead import Client, Config, Lock
+from aiolead.testing import EmbeddedServer
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
+    with lines_of(caplog) as lines:
+        yield lines
+
+
+def number(keys: Any) -> int:
+    return int(keys["n"])
+
+
+@with_virtual_server
+async def test_invalid_configuration_is_a_warning_without_its_data(
+    client: Client, lines: Lines
+) -> None:
+    raw, config = Config(client, "/config"), Config(client, "/config", parse=number)
+    await raw.publish({"n": b"1"})
+    async with config.observe() as view:
+        await raw.publish({"n": b"a-secret"})
+        await passes(1.0)
+        await raw.publish({"n": b"another-secret"})
+        await passes(1.0)
+        assert view.value == 1
+    line = (
+        "W /config: what was published last is invalid (ValueError), and the value before stays in "
+        "use; on_invalid= gets the error"
+    )
+    assert [each for each in lines.all if "connected" not in each] == [line, line]
+
+
+@virtually
+async def test_lost_quorum_looks_like_servers_that_hang_up(lines: Lines) -> None:
+    async with embedded() as server, Link(server).connect() as client, Lock(client, "/l"):
+        await passes(0.1)
+        lines.new()
+        server.set_read_only(True, grants_sessions=False)
+        await passes(SESSION / 4)
+        server.set_read_only(False)
+        await passes(SESSION / 4)
+        said = lines.new()
+    hung_up = "the server closed the connection"
+    assert said == [
+        f"W connection to zk:N lost ({hung_up}); the lease of 1 hold ends in N s",
+        f"W no server, trying: zk:N: {hung_up}",
+        "W connected to zk:N again after N s: session 0xN kept",
+    ]
+
+
+@with_virtual_server
+async def test_late_renewals_are_one_line_in_a_minute(client: Client, lines: Lines) -> None:
+    for _ in range(5):
+        client._core.lease_renewed(SESSION / 2, 1.0)
+        await passes(10.0)
+    await passes(20.0)
+    client._core.lease_renewed(SESSION / 2, 1.0)
+    late = [each for each in lines.all if "renewed late" in each]
+    assert len(late) == 2
+    assert late[1].endswith(" (and 4 times before)")
+
+
+async def test_healthy_program_prints_nothing_by_default(lines: Lines) -> None:
+    async with EmbeddedServer() as server, aiolead.connect(server.connect_string) as client:
+        async with Lock(client, "/l"):
+            await anyio.sleep(0.1)
+    assert not [each for each in lines.all if each.startswith("W")]
