@@ -302,8 +302,9 @@ class Core:
         while True:
             self._due = anyio.Event()
             self._wakes_at = inf
-            self.reporting.awake()
-            why = machine.tick(clock())
+            now = clock()
+            self.reporting.awake(now)
+            why = machine.tick(now)
             if why is not None:
                 # After a standstill of the process, answers may wait to be read: they count.
                 await anyio.lowlevel.checkpoint()
