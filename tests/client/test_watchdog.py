@@ -507,7 +507,7 @@ def test_stopped_process_ends_when_it_goes_on(hosts: str) -> None:
         assert process.poll() is None
         process.send_signal(signal.SIGCONT)
         assert process.wait(PATIENCE) == 70
-        assert "already" in process.stderr.readline()
+        assert "already" in process.stderr.read()
 
 
 # --- arguments -----------------------------------------------------------------------------------
