@@ -68,6 +68,15 @@ class OtherRecipe:
     members: tuple[RecipeMember, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeItem:
+    """An item of a queue, or a task of a board, with the claim on it, if there is one."""
+
+    path: str
+    stat: Stat
+    claim: RecipeMember | None = None
+
+
 @final
 class ZnodeTree:
     """The znodes of a scene, by their parents."""
@@ -212,6 +221,55 @@ def _items(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     claimed = tree.children(f"{path}{_CLAIMS}").keys() & children.keys()
     items = sum(any(form.fullmatch(name) for _, form in _ITEMS) for name in children)
     return OtherRecipe(path, kind, (("items", items), ("claimed", len(claimed))))
+
+
+def items_of(tree: ZnodeTree, recipe: OtherRecipe) -> list[RecipeItem]:
+    """The items of a queue, or the open tasks of a board, first come first; else none."""
+    items, claims = _places_of_items(tree, recipe)
+    forms = [_TASK] if recipe.kind == "task board" else [form for _, form in _ITEMS]
+    claimed = tree.children(claims) if claims else {}
+    found = tree.children(items) if items else {}
+    # In each layout, the order of the names is that of the items.
+    names = sorted(name for name in found if any(form.fullmatch(name) for form in forms))
+    return [
+        RecipeItem(
+            join(items, name),
+            found[name][0],
+            RecipeMember(join(claims, name), _claimant(claimed[name][1]), claimed[name][0])
+            if name in claimed
+            else None,
+        )
+        for name in names
+    ]
+
+
+def claim_owners(tree: ZnodeTree, recipe: OtherRecipe) -> set[int]:
+    """The sessions that have claimed items of a recipe."""
+    _, claims = _places_of_items(tree, recipe)
+    return {stat.ephemeral_owner for stat, _ in tree.children(claims).values()} if claims else set()
+
+
+def _places_of_items(tree: ZnodeTree, recipe: OtherRecipe) -> tuple[str, str]:
+    """The paths above the items of a recipe, and above the claims on them; empty if it has none."""
+    path = recipe.path
+    if recipe.kind == "task board":
+        return join(path, "tasks"), join(path, "claims")
+    if not recipe.kind.endswith("queue"):
+        return "", ""
+    if "entries" in tree.children(path):
+        return join(path, "entries"), join(path, "taken")
+    return path, f"{path}{_CLAIMS}"
+
+
+def _claimant(data: bytes | None) -> str:
+    """The worker in the data of a claim: in JSON on a task board, else as text."""
+    if not data or len(data) > MOST_DATA:
+        return ""
+    try:
+        worker = parsing.json_object(data).get("worker")
+    except MalformedError:
+        worker = None
+    return worker if isinstance(worker, str) else parsing.lossy_text(data)
 
 
 def _items_in(children: Mapping[str, Znode]) -> str:

@@ -31,9 +31,12 @@ from .contender_queue import (
 )
 from .recipe_layouts import (
     OtherRecipe,
+    RecipeItem,
     RecipeMember,
     ZnodeTree,
+    claim_owners,
     is_part,
+    items_of,
     may_use,
     needs_data,
     possible_parts,
@@ -53,6 +56,8 @@ from .server_inquiry import LONGEST_REASON, ClientConnection
 MOST_EVENTS = 1000
 MOST_TERMS = 200
 """For each queue."""
+SERIES_STEP, MOST_STEPS = 10.0, 360
+"""Counts are kept for each so many seconds with a change, and for so many of these."""
 MOST_QUEUES = 10_000
 """The queues that have been vacant for longest are forgotten first."""
 
@@ -89,6 +94,8 @@ class Scene:
         self._touched: dict[str, None] = {}
         self._unreadable: set[str] = set()
         self._incomplete: set[str] = set()
+        self._series: dict[str, deque[tuple[float, int, int]]] = {}
+        self._addresses: dict[int, str] = {}
         self._absent: dict[int, float] = {}
         self._heard: dict[int, tuple[int, float]] = {}
         self._silent: dict[int, tuple[OwnerConnection, float]] = {}
@@ -129,6 +136,21 @@ class Scene:
         """The terms of a queue that have ended, oldest first, then the current ones."""
         queue = self._queues.get(path)
         return [*self._terms.get(path, ()), *(queue.terms if queue else ())]
+
+    def series_of(self, path: str) -> Sequence[tuple[float, int, int]]:
+        """How many wait in a queue, or what another recipe counts first, over time.
+
+        Each entry has a time, the greatest count in the `SERIES_STEP` that begins then, and the
+        last one, which stays until the next entry.
+        """
+        return [*self._series.get(path, ())]
+
+    def items_of(self, other: OtherRecipe) -> list[RecipeItem]:
+        return items_of(self._tree, other)
+
+    def address_of(self, owner: int) -> str:
+        """From where a session is connected, as its server says it; empty if none does."""
+        return self._addresses.get(owner, "")
 
     def since(self, number: int) -> list[SceneEvent]:
         """The events after that number that are still kept."""
@@ -208,6 +230,9 @@ class Scene:
             for one in queue.contenders
             if one.stat is not None
         } | {one.stat.ephemeral_owner for other in self._others.values() for one in other.members}
+        owners |= {
+            owner for other in self._others.values() for owner in claim_owners(self._tree, other)
+        }
         owners.discard(0)
         there = connected if connected is not None else {}
         missing = owners.difference(there if connected is not None else owners)
@@ -228,6 +253,7 @@ class Scene:
             if connection.timeout and now - at > connection.timeout / 2:
                 silent[owner] = OwnerConnection.PAUSED, at
         self._heard, self._silent = heard, silent
+        self._addresses = {owner: there[owner].address for owner in owners.intersection(there)}
         if before == (self.knows_sessions, silent):
             return
         for queue in list(self._queues.values()):
@@ -353,6 +379,7 @@ class Scene:
         other = None if kind else self._other_at(path)
         if other is not None:
             self._others[path] = other
+            self._count_at(path, next((count for _, count in other.counts), 0), now)
         else:
             self._others.pop(path, None)
         old = self._queues.get(path)
@@ -369,6 +396,8 @@ class Scene:
         queue = replace(old, kind=kind, contenders=tuple(contenders))
         queue = self._with_terms(old, queue, now, was_blind)
         self._queues[path] = queue
+        if kind:
+            self._count_at(path, len(queue.waiting), now)
         if self._is_first:
             return
         was = {_key(one): one for one in old.contenders}
@@ -386,6 +415,14 @@ class Scene:
                 found.append((SceneEventType.ASKED, one))
         for what, one in found:
             self._add(what, now, path, one.identity, _key(one)[1], is_exact=not was_blind)
+
+    def _count_at(self, path: str, count: int, now: float) -> None:
+        series = self._series.setdefault(path, deque(maxlen=MOST_STEPS))
+        step = now // SERIES_STEP * SERIES_STEP
+        if series and series[-1][0] == step:
+            series[-1] = step, max(series[-1][1], count), count
+        elif not series or series[-1][2] != count:
+            series.append((step, count, count))
 
     def _other_at(self, path: str) -> OtherRecipe | None:
         found, old = recipe_at(self._tree, path), self._others.get(path)
@@ -500,6 +537,7 @@ class Scene:
         self._queues.pop(path, None)
         self._others.pop(path, None)
         self._terms.pop(path, None)
+        self._series.pop(path, None)
 
     def _forget_some(self) -> None:
         vacant = [

@@ -29,8 +29,10 @@ from aiolead.cli.dashboard.state import detail as detail_as_value
 from aiolead.cli.dashboard.state import queue as queue_as_value
 from aiolead.cli.dashboard.state_stream import StateStream
 from aiolead.cli.scene import Scene
+from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.errors import NodeExistsError
 from aiolead.model import Permission
+from aiolead.types import ConfigVersion
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
@@ -539,7 +541,7 @@ def test_state_is_bounded() -> None:
     assert terms[-1]["ended"] is None
 
 
-def test_members_of_a_group_are_sent() -> None:
+async def test_members_of_a_group_are_sent() -> None:
     scene = Scene()
     for n in range(MOST_WAITING + 5):
         scene.put(f"/g/web-{n:03}", NOTHING._replace(ephemeral_owner=1, czxid=n), b"")
@@ -547,9 +549,96 @@ def test_members_of_a_group_are_sent() -> None:
     stream = StateStream(scene, lambda: 2.0)
     (row,) = (each for each in json.loads(stream.snapshot())["queues"] if each["path"] == "/g")
     assert (row["state"], row["note"]) == ("in use", "205 members: web-000, web-001, web-002, ...")
-    detail = json.loads(stream.queue(row["key"]) or b"")
+    detail = json.loads(await stream.queue(row["key"]) or b"")
     assert (len(detail["waiting"]), detail["more_waiting"]) == (MOST_WAITING, 5)
     assert (detail["waiting"][0]["name"], detail["holders"], detail["terms"]) == ("web-000", [], [])
+
+
+async def detail_in(scene: Scene, path: str, **more: Any) -> dict[str, Any]:
+    stream = StateStream(scene, lambda: 2000.0, **more)
+    rows = json.loads(stream.snapshot())["queues"]
+    (key,) = (each["key"] for each in rows if each["path"] == path)
+    found: dict[str, Any] = json.loads(await stream.queue(key) or b"")
+    return found
+
+
+async def test_items_of_a_queue_are_sent_with_their_claimants() -> None:
+    scene = Scene()
+    for n in range(MOST_WAITING + 7):
+        stat = NOTHING._replace(czxid=n, ctime=1_000_000 + n, data_length=n)
+        scene.put(f"/q/queue-{n:010d}", stat, b"")
+    claim = NOTHING._replace(ephemeral_owner=7, czxid=900, ctime=1_500_000)
+    scene.put("/q-claims/queue-0000000001", claim, b"host-1:4711")
+    scene.settle(1000.0)
+    scene.set_connected({7: ClientConnection("192.0.2.1:50000")}, 1001.0)
+    detail = await detail_in(scene, "/q")
+    assert (len(detail["items"]), detail["more_items"], detail["oldest"]) == (200, 7, 1000.0)
+    first, second = detail["items"][:2]
+    assert (first["name"], first["bytes"], first["claim"]) == ("queue-0000000000", 0, None)
+    claimant = second["claim"]
+    assert (claimant["name"], claimant["session"]) == ("host-1:4711", "0x7")
+    assert (claimant["address"], claimant["connection"]) == ("192.0.2.1:50000", "connected")
+    assert detail["commands"] == ["aiolead ls -l /q"]
+
+
+async def test_open_tasks_of_a_board_are_sent_with_their_workers() -> None:
+    scene = Scene()
+    for n in range(2):
+        scene.put(f"/b/tasks/task-{n:010d}", NOTHING._replace(czxid=n), b"")
+    for part in ("tasks", "claims", "results"):
+        scene.put(f"/b/{part}", NOTHING, b"")
+    claim = NOTHING._replace(ephemeral_owner=7, czxid=9)
+    scene.put("/b/claims/task-0000000001", claim, b'{"worker":"w1","progress":null,"note":""}')
+    scene.settle(1000.0)
+    detail = await detail_in(scene, "/b")
+    assert [one["claim"] and one["claim"]["name"] for one in detail["items"]] == [None, "w1"]
+
+
+async def test_versions_of_a_configuration_say_which_keys_differ() -> None:
+    """Values are not sent: they may be secret."""
+    history = [
+        ConfigVersion(5, {"rate": b"20", "new": b"secret"}, "ben", 2000),
+        ConfigVersion(4, {"rate": b"10", "old": b"x"}, "ann", 1000),
+    ]
+    asked: list[str] = []
+
+    async def read_history(path: str) -> list[ConfigVersion]:
+        asked.append(path)
+        return history
+
+    scene = Scene()
+    for path in ("/c/keys", "/c/history", "/c/keys/rate", "/c/history/0000000005"):
+        scene.put(path, NOTHING, b"")
+    scene.settle(1000.0)
+    detail = await detail_in(scene, "/c", read_history=read_history)
+    assert [(one["version"], one["by"], one["changes"]) for one in detail["versions"]] == [
+        ("5", "ben", {"added": ["new"], "changed": ["rate"], "removed": ["old"]}),
+        # The version before it is not kept.
+        ("4", "ann", {}),
+    ]
+    assert "secret" not in json.dumps(detail)
+    assert detail["commands"] == ["aiolead config history /c"]
+    assert asked == ["/c"]
+
+
+async def test_holder_is_sent_with_session_address_and_znode() -> None:
+    scene = StagedScene()
+    scene.enter("/it's", 1)
+    scene.enter("/it's", 2)
+    scene.settle(1000.0)
+    scene.set_connected({1: ClientConnection("192.0.2.1:50000")}, 1001.0)
+    scene.leave("/it's", 2)
+    scene.settle(1025.0)
+    detail = await detail_in(scene, "/it's")
+    (holder,) = detail["holders"]
+    assert (holder["session"], holder["address"]) == ("0x1", "192.0.2.1:50000")
+    assert holder["znode"] == "/it's/_c_x-latch-0000000001"
+    assert detail["commands"][0] == "aiolead contenders '/it'\"'\"'s'"
+    # One waited from 1000 on, and nobody since 1020.
+    assert detail["series"] == [[1000.0, 1, 1], [1020.0, 0, 0]]
+    scene.enter("/\u202e", 3)
+    scene.settle(1030.0)
+    assert (await detail_in(scene, "/\\u202e"))["commands"] == []
 
 
 @asynccontextmanager

@@ -110,7 +110,15 @@ BOXES = """(detail) => [...detail.querySelectorAll("#track .term"), detail.query
 def check_timeline(page: Page, dashboard: Served) -> None:
     """The bars of the timeline show the same terms as the state."""
     detail = open_path(page, "/jobs/nightly")
-    expect(page.locator("#holders li")).to_contain_text("ben leads, for ")
+    expect(page.locator("#holders > li")).to_contain_text("ben leads, for ")
+    facts = page.locator("#holders .facts")
+    expect(facts).to_contain_text(re.compile(r"session 0x[0-9a-f]+"))
+    expect(facts).to_contain_text(re.compile(r"address 127\.0\.0\.1"))
+    expect(facts).to_contain_text("znode /jobs/nightly/_c_x-latch-")
+    expect(page.locator("#series-title")).to_contain_text(
+        "Last hour: 2 hand-overs (bars), at most 1"
+    )
+    check_copy(page)
     expect(page.locator("#waiting-title")).to_have_text("Nobody is waiting")
     key = page.evaluate("location.hash.slice(2)")
     known = page.evaluate("async (key) => (await fetch(`queue?key=${key}`)).json()", key)
@@ -136,6 +144,13 @@ def check_timeline(page: Page, dashboard: Served) -> None:
     expect(rows.nth(1)).to_contain_text("anna")
     for n, term in enumerate(reversed(terms)):
         expect(rows.nth(n).locator("td").last).to_have_text(term["token"])
+
+
+def check_copy(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the command aiolead revoke /jobs/nightly").click()
+    read = "() => navigator.clipboard.readText()"
+    page.wait_for_function(f"async () => (await ({read})()) === 'aiolead revoke /jobs/nightly'")
 
 
 def test_timeline_is_zoomed_and_shows_exact_times(page: Page, dashboard: Served) -> None:
@@ -298,6 +313,9 @@ def test_recipe_without_contenders_has_members_and_no_terms(page: Page, dashboar
         expect(page.locator("#waiting-title")).to_have_text("2 members")
         members = page.locator("#contenders-list li")
         expect(members).to_have_text([re.compile("^web-1"), re.compile("^web-2")])
+        expect(members.first).to_contain_text(re.compile(r"0x[0-9a-f]+ · 127\.0\.0\.1"))
+        expect(page.locator("#commands")).to_contain_text("aiolead tree /workers")
+        expect(page.locator("#series-title")).to_contain_text("members, now 2")
         for hidden in ("#timeline", "#terms-title", "#nobody", "#detail-events-title"):
             expect(page.locator(hidden)).not_to_be_visible()
         check_size(page)
@@ -308,6 +326,11 @@ def test_recipe_without_contenders_has_members_and_no_terms(page: Page, dashboar
         open_path(page, "/mail")
         expect(page.locator("#detail-type")).to_have_text("queue · 1 item, 0 claimed")
         expect(page.locator("#contenders-list li")).to_have_count(0)
+        expect(page.locator("#items-title")).to_contain_text("1 item, the oldest for")
+        expect(page.locator("#items td").first).to_have_text("queue-0000000000")
+        page.screenshot(path=SCREENSHOTS / "queue-path.png")
+        assert Axe().run(page, options={"runOnly": RULES}).violations_count == 0
+        check_size(page)
         page.keyboard.press("Escape")
         raw.delete("/workers/web-2")
         for path in (item, "/mail", "/workers"):

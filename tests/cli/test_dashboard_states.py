@@ -254,7 +254,7 @@ def test_ends_of_long_paths_are_visible(
     page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, count))
     path = row_of(page, f"{LONG}-003").locator(".c-path")
     expect(path).to_have_text(f"{LONG}-003")
-    tail = path.locator(".tail")
+    tail = path.locator(".end")
     expect(tail).to_have_text("er-of-the-department-003")
     assert tail.evaluate(END_IS_VISIBLE)
     box = path.bounding_box()

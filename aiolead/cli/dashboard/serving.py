@@ -16,9 +16,10 @@ import uvicorn
 from anyio.abc import SocketAttribute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ... import Client, admin
+from ... import Client, Config, admin
 from ...errors import AioleadError
 from ...paths import format_host
+from ...types import ConfigVersion
 from .. import exits
 from ..exits import CommandError
 from ..scene_feed import Feed
@@ -93,7 +94,11 @@ class DashboardServer:
         self._feed = feed
         self._inquirer = inquirer
         self._servers = servers
-        self._stream = StateStream(feed.scene, feed.clock)
+
+        async def read_history(path: str) -> Sequence[ConfigVersion]:
+            return await Config(client, path).history()
+
+        self._stream = StateStream(feed.scene, feed.clock, read_history)
 
     async def serve(
         self,

@@ -67,7 +67,7 @@ def make_site(doors: Doors, connections: BrowserConnections, stream: StateStream
         return Response(stream.snapshot(), media_type="application/json")
 
     async def queue(request: Request) -> Response:
-        found = stream.queue(request.query_params.get("key", ""))
+        found = await stream.queue(request.query_params.get("key", ""))
         if found is None:
             return _plain(HTTPStatus.NOT_FOUND, "There is no such queue.")
         return Response(found, media_type="application/json")

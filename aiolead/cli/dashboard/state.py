@@ -7,14 +7,17 @@ Times are seconds since 1970; the page compares them with `now`, not with its ow
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ...paths import basename
+from ...types import ConfigVersion
 from .. import render
 from ..contender_queue import QueuedContender
 from ..ensemble import behind
-from ..recipe_layouts import OtherRecipe, RecipeMember
+from ..recipe_layouts import OtherRecipe, RecipeItem, RecipeMember
 from ..render import rounded
 from ..scene import Scene
 from ..scene_text import event_as_text, leaders_as_text, name_of, use_as_text
@@ -35,6 +38,8 @@ MOST_WAITING = 200
 MOST_TERMS = 200
 """How many waiters and terms the details of a queue have."""
 MOST_EVENTS = 100
+MOST_KEYS = 20
+"""How many changed keys of a version are named."""
 MOST_UNREADABLE = 20
 LONGEST_TEXT = 200
 """In characters: paths, and texts of servers, which are as long as they like."""
@@ -124,11 +129,19 @@ def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
         "more_waiting": max(0, len(waiting) - MOST_WAITING),
         "terms": [_term(term) for term in scene.terms_of(queue.path)[-MOST_TERMS:]],
         "events": [event(scene, each) for each in events[-MOST_EVENTS:]],
+        "series": scene.series_of(queue.path),
+        "commands": _commands(queue.path, queue.kind),
     }
 
 
-def members(scene: Scene, recipe: OtherRecipe, now: float) -> dict[str, Any]:
-    """All that is known of another recipe: its members, in the place of contenders."""
+def members(
+    scene: Scene, recipe: OtherRecipe, now: float, history: Sequence[ConfigVersion] = ()
+) -> dict[str, Any]:
+    """All that is known of another recipe: its members, in the place of contenders, its items, and
+    the `history` of a configuration.
+    """
+    items = scene.items_of(recipe)
+    oldest = min((item.stat.ctime for item in items), default=None)
     return {
         "now": rounded(now),
         "key": key_of(recipe.path, recipe.kind),
@@ -137,7 +150,73 @@ def members(scene: Scene, recipe: OtherRecipe, now: float) -> dict[str, Any]:
         "more_waiting": max(0, len(recipe.members) - MOST_WAITING),
         "terms": [],
         "events": [],
+        "series": scene.series_of(recipe.path),
+        "commands": _commands(recipe.path, recipe.kind),
+        "items": [_item(scene, item) for item in items[:MOST_WAITING]],
+        "more_items": max(0, len(items) - MOST_WAITING),
+        "oldest": None if oldest is None else rounded(oldest / 1000),
+        "versions": _versions(history),
     }
+
+
+def _item(scene: Scene, item: RecipeItem) -> dict[str, Any]:
+    claim = item.claim
+    return {
+        "key": key_of(item.path, item.stat.czxid),
+        "name": _text(basename(item.path)),
+        "since": rounded(item.stat.ctime / 1000),
+        "bytes": item.stat.data_length,
+        "claim": claim and _participant(scene, claim, "claimant"),
+    }
+
+
+def _versions(history: Sequence[ConfigVersion]) -> list[dict[str, Any]]:
+    """The versions of a configuration, newest first, with the keys that each has changed.
+
+    Values are left out: a configuration may have secrets, and the page is for everybody.
+    """
+    found = []
+    history = sorted(history, key=lambda one: one.version)
+    for before, one in zip([None, *history], history, strict=False):
+        old = {} if before is None else before.keys
+        changes = {
+            "added": [key for key in one.keys if key not in old],
+            "changed": [key for key in one.keys if key in old and old[key] != one.keys[key]],
+            "removed": [key for key in old if key not in one.keys],
+        }
+        # The changes of the oldest version that is kept are unknown, unless it is the first.
+        if before is None and one.version > 1:
+            changes = {}
+        found.append(
+            {
+                "version": str(one.version),
+                "by": name_of(one.identity),
+                "at": rounded(one.time / 1000),
+                "keys": len(one.keys),
+                "changes": {
+                    what: [_text(key) for key in sorted(keys)[:MOST_KEYS]]
+                    for what, keys in changes.items()
+                    if keys
+                },
+            }
+        )
+    return found[::-1]
+
+
+_COMMANDS = {
+    "election": ("contenders {}", "revoke {}", "doctor {}"),
+    "configuration": ("config history {}",),
+    "queue": ("ls -l {}",),
+}
+
+
+def _commands(path: str, kind: str) -> list[str]:
+    """Commands to look further; none for a path that a shell might take for another one."""
+    if render.escaped(path) != path:
+        return []
+    is_contended = kind in ("lock", "read/write lock", "semaphore", "unknown")
+    found = _COMMANDS.get(kind, ("contenders {}", "doctor {}") if is_contended else ("tree {}",))
+    return [f"aiolead {each.format(shlex.quote(path))}" for each in found]
 
 
 def event(scene: Scene, one: SceneEvent) -> dict[str, Any]:
@@ -194,6 +273,9 @@ def _participant(scene: Scene, one: QueuedContender | RecipeMember, what: str) -
         "token": str(stat.czxid) if stat else None,
         "since": rounded(stat.ctime / 1000) if stat else None,
         "connection": None if connection is OwnerConnection.UNKNOWN else connection.value,
+        "session": render.session(stat.ephemeral_owner) if stat else None,
+        "address": _text(scene.address_of(stat.ephemeral_owner)) if stat else "",
+        "znode": render.escaped(one.path),
     }
 
 

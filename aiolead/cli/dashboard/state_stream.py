@@ -12,12 +12,15 @@ A slow browser misses changes in between, but never the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, final
 
 import anyio
 
+from ...errors import AioleadError
+from ...types import ConfigVersion
 from ..recipe_layouts import OtherRecipe
 from ..scene import Scene
 from ..scene_values import ContenderQueue
@@ -27,17 +30,31 @@ BEAT = 5.0
 """Time after which browsers get a sign of life if nothing is new, in seconds."""
 PAUSE = 0.2
 """Least time between two changes for one browser, in seconds."""
+HISTORY_WITHIN = 5.0
+"""Most time for the history of a configuration, in seconds."""
+MOST_HISTORIES = 32
+"""How many histories are kept."""
 MOST_GONE = 10_000
 """How many queues that are gone are remembered."""
 
 
 @final
 class StateStream:
-    """The state of a scene, as JSON; `clock` is the scene's."""
+    """The state of a scene, as JSON; `clock` is the scene's.
 
-    def __init__(self, scene: Scene, clock: Callable[[], float]) -> None:
+    `read_history` reads the versions of the configuration at a path.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        clock: Callable[[], float],
+        read_history: Callable[[str], Awaitable[Sequence[ConfigVersion]]] | None = None,
+    ) -> None:
         self._scene = scene
         self._clock = clock
+        self._read_history = read_history
+        self._histories: dict[str, tuple[OtherRecipe, Sequence[ConfigVersion]]] = {}
         self._version, self._made = 1, 0
         self._sections: dict[str, tuple[str, int]] = {}
         self._queues: dict[str, tuple[ContenderQueue | OtherRecipe, str, int]] = {}
@@ -60,15 +77,30 @@ class StateStream:
         self._make()
         return self._since(-1, 0)[0]
 
-    def queue(self, key: str) -> bytes | None:
+    async def queue(self, key: str) -> bytes | None:
         """The details of a queue or another recipe; None if there is none with that key."""
         self._make()
         found, *_ = self._queues.get(key, (None,))
         if found is None:
             return None
         if isinstance(found, OtherRecipe):
-            return _encode(state.members(self._scene, found, self._clock())).encode()
+            history = await self._history_of(found)
+            return _encode(state.members(self._scene, found, self._clock(), history)).encode()
         return _encode(state.detail(self._scene, found, self._clock())).encode()
+
+    async def _history_of(self, recipe: OtherRecipe) -> Sequence[ConfigVersion]:
+        """The versions of a configuration, read once for each; none if they cannot be read."""
+        if recipe.kind != "configuration" or self._read_history is None:
+            return ()
+        known = self._histories.get(recipe.path)
+        if known is None or known[0] != recipe:
+            history: Sequence[ConfigVersion] = ()
+            with anyio.move_on_after(HISTORY_WITHIN), suppress(AioleadError):
+                history = await self._read_history(recipe.path)
+            if len(self._histories) >= MOST_HISTORIES:
+                self._histories.clear()
+            self._histories[recipe.path] = known = recipe, history
+        return known[1]
 
     async def events(self, *, retry: float = 1.0) -> AsyncIterator[bytes]:
         """A snapshot, then changes and beats, as server-sent events.

@@ -77,13 +77,103 @@ export function draw() {
   if (known === null) return;
   const waiting = known.waiting.length + known.more_waiting;
   say($("waiting-title"), !isQueue ? waiting ? plural(waiting, "member") : "" : waiting ? `${plural(waiting, "contender")} waiting` : "Nobody is waiting");
+  $("waiting-title").parentElement.hidden = !isQueue && !waiting;
   keyed($("contenders-list"), known.waiting, (one) => one.key, () => make("li"), showWaiter);
   $("waiting-more").hidden = !known.more_waiting;
   say($("waiting-more"), `And ${known.more_waiting} more.`);
   const terms = [...known.terms].reverse();
   say($("terms-title"), plural(terms.length, "term"));
-  keyed($("terms"), terms, (one) => one.key, createTerm, showTerm);
+  keyed($("terms"), terms, (one) => one.key, () => createLine(6), showTerm);
   showEvents($("detail-events"), known.events, false);
+  showSeries();
+  showItems();
+  showVersions();
+  keyed($("commands"), known.commands, (text) => text, (text) => {
+    const item = make("li");
+    item.append(make("code", "", text), copier(text, `the command ${text}`));
+    return item;
+  }, () => {});
+}
+
+/** What a contender is known by elsewhere: in the servers' logs, on the network, in the tree. */
+function showFacts(list, one) {
+  const facts = Object.entries({ session: one.session, address: one.address, znode: one.znode });
+  keyed(list, facts.filter(([, value]) => value), ([name, value]) => `${name} ${value}`, ([name, value]) => {
+    const fact = make("li");
+    fact.append(make("span", "soft", `${name} `), make("code", "", value), copier(value, `the ${name}`));
+    return fact;
+  }, () => {});
+}
+
+const HOUR = 3600, STEP = 60, HEIGHT = 44;
+
+/** The last hour: hand-overs as bars, and how many waited as a line. */
+function showSeries() {
+  document.querySelector(".series").hidden = ["configuration", "barrier"].includes(row.type);
+  const series = known.series ?? [], last = Math.ceil(now() / STEP) * STEP, from = last - HOUR;
+  const counts = []; // the most in each minute; null before anything is known
+  let count = null, next = 0;
+  for (let at = from; at < last; at += STEP) {
+    let most = count;
+    for (; next < series.length && series[next][0] < at + STEP; next++) {
+      if (series[next][0] >= at) most = Math.max(most ?? 0, series[next][1]);
+      count = series[next][2];
+      most ??= count;
+    }
+    counts.push(most);
+  }
+  const most = Math.max(1, ...counts), width = 600 / counts.length;
+  const line = counts.map((each, n) => (each === null ? ""
+    : `${n && counts[n - 1] !== null ? "L" : "M"}${n * width} ${HEIGHT - 1 - (each / most) * (HEIGHT - 6)}h${width}`));
+  set($("series-line"), "d", line.join(""));
+  const bars = row.handovers.map(([bucket, number]) => [bucket * 120 - from, number]).filter(([at]) => at >= 0);
+  const highest = Math.max(1, ...bars.map(([, number]) => number));
+  set($("series-bars"), "d", bars.map(([at, number]) => {
+    const size = Math.max(3, ((HEIGHT - 6) * number) / highest);
+    return `M${(at / HOUR) * 600} ${HEIGHT}v-${size}h${width * 2 - 1}v${size}z`;
+  }).join(""));
+  const handovers = bars.reduce((sum, [, number]) => sum + number, 0);
+  const what = row.state !== "in use" ? "waiting" : row.type === "task board" ? "open" : known.items?.length || row.type.endsWith("queue") ? "items" : "members";
+  say($("series-title"), `Last hour: ${row.state === "in use" ? "" : `${plural(handovers, "hand-over")} (bars), `}` +
+    `at most ${Math.max(0, ...counts)} ${what}, now ${count ?? 0}`);
+}
+
+function showItems() {
+  const items = known.items ?? [], whole = items.length + (known.more_items ?? 0);
+  const hasItems = row.type.endsWith("queue") || row.type === "task board";
+  document.querySelector(".items").hidden = !hasItems;
+  if (!hasItems) return;
+  const noun = row.type === "task board" ? "open task" : "item";
+  say($("items-title"), whole ? `${plural(whole, noun)}, the oldest for ${age(now() - known.oldest)}` : `No ${noun}: nothing is waiting to be done`);
+  keyed($("items"), items, (one) => one.key, () => createLine(6), (line, one) => {
+    const [name, since, bytes, claim, session, address] = line.children;
+    say(name.firstElementChild, one.name);
+    say(since, age(now() - one.since));
+    say(bytes, String(one.bytes));
+    say(claim, one.claim ? `${one.claim.name}, for ${age(now() - one.claim.since)}` +
+      (one.claim.connection === "silent" ? ", has no connection" : one.claim.connection === "paused" ? ", is silent" : "") : "");
+    say(session, one.claim?.session ?? "");
+    say(address, one.claim?.address ?? "");
+  });
+  $("items-more").hidden = !known.more_items;
+  say($("items-more"), `And ${known.more_items} more.`);
+}
+
+const CHANGES = { added: "added", changed: "changed", removed: "removed" };
+
+function showVersions() {
+  const versions = known.versions ?? [];
+  document.querySelector(".versions").hidden = row.type !== "configuration";
+  keyed($("versions"), versions, (one) => one.version, () => make("li"), (item, one) => {
+    const [name, soft, changes] = parts(item, 3);
+    say(name, `version ${one.version}`);
+    say(soft, ` ${clock(one.at)} UTC · ${one.by} · ${plural(one.keys, "key")}`, "soft");
+    const said = Object.keys(CHANGES).filter((what) => one.changes[what]?.length)
+      .map((what) => `${CHANGES[what]}: ${one.changes[what].join(", ")}`);
+    say(changes, said.length ? ` · ${said.join(" · ")}` : " · no difference is known");
+  });
+  say($("versions-title"), versions.length ? `${plural(versions.length, "version")}, newest first (values are not shown)`
+    : "The versions cannot be read");
 }
 
 function parts(element, count) {
@@ -105,6 +195,12 @@ function showHolder(item, one) {
   if (one.connection === "none") wrong.push("belongs to no session: it stays until it is deleted");
   if (one.asked_to_go) wrong.push("is asked to release");
   say(warn, wrong.map((text) => ` · ${text}`).join(""), "warn");
+  showFacts(factsIn(item), one);
+}
+
+function factsIn(item) {
+  if (item.lastElementChild?.tagName !== "UL") item.append(make("ul", "facts"));
+  return item.lastElementChild;
 }
 
 function showWaiter(item, one) {
@@ -118,11 +214,18 @@ function showWaiter(item, one) {
   if (one.connection === "none") wrong.push("belongs to no session");
   if (one.asked_to_go) wrong.push("is asked to release");
   say(warn, wrong.map((text) => ` · ${text}`).join(""), "warn");
+  if (!item.title) item.title = one.znode ?? "";
+  say(factsOf(item), [one.session, one.address].filter(Boolean).join(" · "), "soft facts-of");
 }
 
-function createTerm() {
+function factsOf(item) {
+  if (item.lastElementChild?.tagName !== "DIV") item.append(make("div"));
+  return item.lastElementChild;
+}
+
+function createLine(count) {
   const line = make("tr");
-  for (let n = 0; n < 6; n++) line.append(make("td"));
+  for (let n = 0; n < count; n++) line.append(make("td"));
   line.firstElementChild.append(foreign(""));
   return line;
 }

@@ -18,7 +18,7 @@ const TAIL = 24; // characters at the end of a path that are cut last: paths dif
 export function pathOf(path) {
   const whole = foreign("", "path-of");
   const at = path.length > TAIL + 8 ? path.length - TAIL : 0;
-  whole.append(make("span", "head", path.slice(0, at)), make("span", "tail", path.slice(at)));
+  whole.append(make("span", "begin", path.slice(0, at)), make("span", "end", path.slice(at)));
   whole.title = path;
   return whole;
 }
