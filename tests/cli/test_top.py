@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 
 import pytest
 from cli.preforked import ReadyProcess
 from cli.scenes import NOTHING, StagedScene
+from cli.terminal import Terminal
 from kazoo.security import make_acl
-from kit.checks import until
 from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report, shown
 from rich.cells import cell_len
 
@@ -337,67 +335,10 @@ def test_events_are_printed_into_a_pipe(somewhere: str, form: str) -> None:
 # --- on a terminal -------------------------------------------------------------------------------
 
 
-class Terminal:
-    """A shell in a terminal of tmux, whose screen can be read."""
-
-    def __init__(self, hosts: str) -> None:
-        self._tmux = ["tmux", "-u", "-L", f"aiolead-{uuid.uuid4().hex}"]
-        env = environment(
-            AIOLEAD_HOSTS=hosts,
-            LC_ALL="C.UTF-8",
-            NO_COLOR="",
-            PS1="$ ",
-            HOME="/",
-            # Some shells export them. They are not the size of the window.
-            COLUMNS="80",
-            LINES="24",
-        )
-        self._do(
-            *("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "20"),
-            *("bash", "--norc", "--noprofile"),
-            env=env,
-        )
-
-    def _do(self, *arguments: str, env: dict[str, str] | None = None) -> str:
-        command = [*self._tmux, *arguments]
-        done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=WITHIN)
-        return done.stdout.decode()
-
-    def type(self, *keys: str) -> None:
-        self._do("send-keys", *keys)
-
-    def resize(self, width: int, height: int) -> None:
-        self._do("resize-window", "-x", str(width), "-y", str(height))
-
-    def screen(self, *, colours: bool = False) -> list[str]:
-        shown = self._do("capture-pane", "-p", *(["-e"] if colours else []))
-        return [line.rstrip() for line in shown.splitlines()]
-
-    def wait_for(self, text: str, line: int | None = None) -> list[str]:
-        """Waits until the screen shows a text, or has it as one line; returns the screen."""
-
-        def is_shown() -> bool:
-            self._screen = self.screen()
-            if line is not None:
-                return self._screen[line] == text
-            return any(text in each for each in self._screen)
-
-        until(is_shown, f"{text} is shown")
-        return self._screen
-
-    def close(self) -> None:
-        self._do("kill-server")
-
-
 @pytest.fixture
 def terminal(somewhere: str) -> Iterator[Terminal]:
-    if shutil.which("tmux") is None:
-        if os.environ.get("AIOLEAD_REQUIRE_TMUX") == "1":
-            pytest.fail("AIOLEAD_REQUIRE_TMUX=1, but there is no tmux", pytrace=False)
-        pytest.skip("needs tmux")
-    terminal = Terminal(somewhere)
-    yield terminal
-    terminal.close()
+    with Terminal(somewhere) as terminal:
+        yield terminal
 
 
 @pytest.mark.exhaustive("needs tmux")

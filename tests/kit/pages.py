@@ -46,6 +46,9 @@ MIGRATING = ROOT / "docs" / "how-to" / "migrating"
 TUTORIAL = ROOT / "docs" / "tutorial" / "first-worker.md"
 """The page that is followed as a whole: its programs are processes that are killed and frozen."""
 
+GETTING_STARTED = ROOT / "docs" / "tutorial" / "getting-started.md"
+"""The page whose program grows from step to step."""
+
 WHOLE_LINES = {"PYTHONUNBUFFERED": ""}
 """For processes that share a pipe, and flush what they print: a line is one write. Unbuffered, its
 end is another one, and a line of another process may come between."""
