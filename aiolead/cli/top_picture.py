@@ -11,6 +11,7 @@ from rich.text import Text
 
 from ..model import SessionState
 from . import render, scene_text
+from .contender_queue import LONGEST_NAME
 from .recipe_layouts import OtherRecipe
 from .scene import Scene
 from .scene_values import (
@@ -156,6 +157,9 @@ class Picture:
         if leaders := scene_text.leaders_as_text(queue):
             lines.append(Text(leaders))
         lines += [row for each in self._rows(queue, now, in_full=True) if (row := _plain(each))]
+        if queue.terms:
+            lines += [Text(), Text("sessions, addresses and znodes of the holders", "dim")]
+            lines += [Text(self._safe(self._origin(term))) for term in queue.terms]
         lines += [Text(), Text("terms, newest first", "dim")]
         for term in reversed(self.scene.terms_of(queue.path)):
             ended = render.moment(round(term.ended * 1000))[11:23] if term.ended else "goes on"
@@ -167,6 +171,12 @@ class Picture:
         kinds = {queue.path: queue.kind}
         events = [each for each in self.scene.since(0) if each.path == queue.path]
         return [*lines, *(self._event(each, kinds, now) for each in reversed(events))]
+
+    def _origin(self, term: ObservedTerm) -> str:
+        """The session, address and znode of a holder, as servers' logs have them."""
+        address = render.shortened(self.scene.address_of(term.session_id), LONGEST_NAME)
+        parts = [render.session(term.session_id) or "no session", address]
+        return "  ".join(filter(None, [*parts, render.escaped(term.node)]))
 
     # --- the table -----------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ def scene() -> StagedScene:
     scene.leave("/jobs/scheduler", 1)
     scene.settle(1098.0)
     for at in (1090.0, 1099.0):
-        scene.set_connected({2: ClientConnection()}, at)
+        scene.set_connected({2: ClientConnection("192.0.2.7:50123")}, at)
     return scene
 
 
@@ -215,6 +215,8 @@ def test_selected_path_has_a_page(scene: StagedScene) -> None:
     assert lines[1] == "  host-2:815  2 s  2  connected"
     assert lines[2].split()[:2] == ["1.", "waiting-0"]
     assert len(lines) == 24
+    text = "\n".join(line.plain for line in picture.draw(1100.0, 80, 60))
+    assert "0x2  192.0.2.7:50123  /jobs/scheduler/_c_x-latch-0000000002" in text
     lines = press(picture, "end")
     assert lines[-1].endswith("host-1:4711 waits") or "leads" in lines[-1]
     assert any(line.startswith("events") for line in press(picture, "page up"))
