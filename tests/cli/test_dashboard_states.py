@@ -225,6 +225,14 @@ def test_times_are_in_utc(browser: Browser, dashboard: Served) -> None:
     expect(page.locator("#events-title")).to_have_text("Events (UTC)")
     expect(page.locator("#clock")).to_have_text(re.compile(r"^00:01:4\d UTC$"))
     expect(page.get_by_role("columnheader", name="Since (UTC)")).to_be_visible()
+    # Neither midnight nor another day makes a time ambiguous.
+    clock = """async ([now, at]) => {
+      const { clock, setClock } = await import(new URL("elements.js", document.baseURI).href);
+      setClock(now);
+      return clock(at);
+    }"""
+    assert page.evaluate(clock, [86_410, 86_390]) == "23:59:50"
+    assert page.evaluate(clock, [86_410 + 43_200, 86_390]) == "1970-01-01 23:59:50"
     context.close()
 
 

@@ -153,7 +153,10 @@ def _recipe_at(name: str) -> object:
         tree.put(f"/p/{child}/{name}", STAT, None)
     mine = STAT._replace(ephemeral_owner=1)
     tree.put(f"/q/{name}", mine, b'{"id": "' + name.encode(errors="replace") + b'"}')
-    return [recipes.recipe_at(tree, path) for path in ("/p", "/q")]
+    tree.put(f"/p/claims/{name}", mine, b'{"worker": "' + name.encode(errors="replace") + b'"}')
+    found = [recipes.recipe_at(tree, path) for path in ("/p", "/q")]
+    kinds = ("queue", "task board")
+    return found, [recipes.items_of(tree, recipes.OtherRecipe("/p", kind)) for kind in kinds]
 
 
 def _in_order(name: str) -> None:
@@ -350,7 +353,8 @@ PARSERS: tuple[Parser, ...] = (
     of_name(
         "recipes by their layouts", _recipe_at,
         "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",
-        "cli.recipe_layouts: _service_of semaphore_layout", "cli.contender_queue: permits_of",
+        "cli.recipe_layouts: _service_of semaphore_layout items_of _claimant",
+        "cli.contender_queue: permits_of",
     ),
     of_name(
         "layouts", _layouts,

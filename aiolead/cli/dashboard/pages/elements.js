@@ -105,11 +105,12 @@ export function age(seconds) {
 /** The same in its greatest unit alone. */
 export const roughly = (seconds) => age(seconds).split(" ").slice(0, 2).join(" ");
 
-/** The time of day in UTC, as in logs and in `aiolead top`; with the date if that is another day. */
+const HALF_A_DAY = 43200;
+
+/** The time of day in UTC, as in logs and in `aiolead top`; with the date if it were ambiguous. */
 export function clock(at, { precise = false } = {}) {
   const [day, time] = new Date(at * 1000).toISOString().split("T");
-  const today = new Date(now() * 1000).toISOString().split("T")[0];
-  return (day === today ? "" : `${day} `) + time.slice(0, precise ? 12 : 8);
+  return (Math.abs(now() - at) < HALF_A_DAY ? "" : `${day} `) + time.slice(0, precise ? 12 : 8);
 }
 
 export function time(at, options) {
