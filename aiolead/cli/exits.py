@@ -11,6 +11,7 @@ from ..errors import (
     AcquireTimeout,
     AioleadError,
     AuthFailedError,
+    BadArgumentsError,
     ConfigurationError,
     ConnectFailed,
     NoAuthError,
@@ -50,6 +51,7 @@ _OPTIONS: Mapping[str, str] = {
     "data_dir": "--data-dir",
     "hosts": "--hosts",
     "identity": "--id",
+    "joining": "--add",
     "key": "--tls-key",
     "leaders": "--leaders",
     "priority": "--priority",
@@ -119,6 +121,8 @@ def complaint(error: BaseException, command: str = "") -> str:
             return f"{text} (the chroot in --hosts does not exist)"
         case NoNodeError() if command == "create":
             return f"{text} (--parents creates it)"
+        case BadArgumentsError() if command == "members":
+            return f"{text} (a server to add needs its client port; some server must stay)"
         case NotEmptyError() if command in ("rm", "delete"):
             return f"{text} (--recursive deletes them, too)"
         case _:

@@ -213,6 +213,9 @@ def members(
 
     async def work(client: Client) -> None:
         if add or remove:
+            known = {each.id for each in (await admin.get_config(client)).servers}
+            if known and (unknown := set(remove or ()) - known):
+                raise ConfigurationError(f"--remove: there is no server {min(unknown)}")
             found = await admin.reconfig(
                 client, joining=add or (), leaving=remove or (), version=version
             )

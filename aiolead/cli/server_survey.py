@@ -436,8 +436,11 @@ def quorum_of(answers: Sequence[ServerAnswers], config: EnsembleConfig | None) -
     for each in answers:
         synced = count_in(each.monitor, "synced_followers")
         if each.mode == "leader" and synced is not None:
-            # It knows of servers that were not asked, too.
-            up, is_exact = max(up, synced + 1), True
+            # It knows of servers that were not asked, too, and which of them have no vote.
+            removed = count_in(each.monitor, "synced_non_voting_followers") or 0
+            up, is_exact = max(up - removed, synced - removed + 1), True
+    if members:  # a server that was removed from them goes on as a follower
+        up = min(up, voters)
     quorum = voters // 2 + 1
     is_met = any(each.is_serving for each in answers)
     # With a quorum, servers that were not asked make up for the rest.

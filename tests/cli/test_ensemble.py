@@ -188,6 +188,16 @@ def test_tolerated_failures_are_counted() -> None:
     assert quorum_of([answers("leader", synced_followers="?")], members(5)).up == 3
 
 
+def test_removed_server_that_still_follows_has_no_vote() -> None:
+    """It follows until it is stopped: one more failure is one too many."""
+    followers = [answers("follower"), answers("follower")]
+    for monitor in ({}, {"synced_followers": "2", "synced_non_voting_followers": "1"}):
+        quorum = quorum_of([answers("leader", None, **monitor), *followers], members(2))
+        assert (quorum.up, quorum.tolerates) == (2, 0)
+    one = {"synced_followers": "1", "synced_non_voting_followers": "1"}
+    assert quorum_of([answers("leader", None, **one), followers[0]], members(3)).up == 1
+
+
 def test_server_that_looks_for_a_leader_is_up() -> None:
     """Without a quorum, "0 of 3 voters up" would hide the server that works."""
     looking = answers("")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from kit.checks import until
 from kit.cli import Command, Run, fails, kazoo_client, objects, outcome, prints, report, shown
+
+from aiolead.testing import BlockingServer
+from aiolead.testing.ensemble import BlockingEnsemble
 
 WORKS = ("sh", "-c", "trap 'echo asked; exit 5' TERM; echo works; while :; do sleep 0.05; done")
 
@@ -79,6 +83,43 @@ def test_ephemerals_of_all_sessions(run: Run, hosts: str) -> None:
         assert len(report(run, "ephemerals --session", owner)) == 2
         assert shown(run, "ephemerals --session 0x1") == []
         assert run("ephemerals --limit 2") == fails("more than 2 znodes (--limit)")
+
+
+@pytest.fixture(scope="module")
+def three_members(zookeeper_installed: None) -> Iterator[BlockingEnsemble]:
+    with BlockingEnsemble(3, reconfigurable=True) as ensemble:
+        yield ensemble
+
+
+@pytest.mark.exhaustive("reconfig by the library is tried elsewhere")
+def test_members_are_removed_and_added(run: Run, three_members: BlockingEnsemble) -> None:
+    hosts = three_members.connect_string
+    before = shown(run, "members -q", hosts=hosts)
+    number = next(n for n, each in enumerate(three_members.servers, 1) if not _leads(each))
+    (removed,) = (line for line in before if line.startswith(f"server.{number}="))
+    after = shown(run, "members -q --remove", str(number), hosts=hosts)
+    assert after == [line for line in before if line != removed]
+    (found,) = report(run, "members", hosts=hosts)
+    why = "the znode has another version: /zookeeper/config"
+    other = str(number % 3 + 1)
+    assert run("members --version 3 --remove", other, hosts=hosts) == fails(why)
+    why = f"--remove: there is no server {number}"
+    assert run("members --remove", str(number), hosts=hosts) == fails(why, code=2)
+    # It still follows, without a vote.
+    (state,) = report(run, "ensemble --admin-port 0", hosts=hosts)
+    assert (state["voters"], state["up"], state["tolerates"]) == (2, 2, 0)
+    version = str(found["version"])
+    back = shown(run, "members -q --version", version, "--add", removed, hosts=hosts)
+    assert sorted(back) == before
+    (state,) = report(run, "ensemble --admin-port 0", hosts=hosts)
+    assert (state["voters"], state["up"], state["tolerates"]) == (3, 3, 1)
+    for add in ("server.4=zk4:1:2", "server.4"):
+        code, _, (error,) = run("members --add", add, hosts=hosts)
+        assert (code, "client port" in error or "--add" in error) in ((1, True), (2, True))
+
+
+def _leads(server: BlockingServer) -> bool:
+    return "Mode: leader" in server.four_letter("srvr")
 
 
 def test_quota_is_set_shown_and_deleted(run: Run, hosts: str) -> None:
