@@ -237,6 +237,7 @@ def _app(**options: Any) -> App:
         name="aiolead",
         help="Leader election and locks on ZooKeeper, for any program.",
         version=_version,
+        version_flags=("--version", "-V"),
         group_parameters=Group("Options", sort_key=0),
         result_action="return_value",
         exit_on_error=False,

@@ -118,7 +118,7 @@ def complaint(error: BaseException, command: str = "") -> str:
         case ConnectFailed():
             return in_plain_words(text)
         case NoNodeError(path="/"):
-            return f"{text} (the chroot in --hosts does not exist)"
+            return f"{text} (the chroot in --hosts does not exist: aiolead create -p /)"
         case NoNodeError() if command == "create":
             return f"{text} (--parents creates it)"
         case BadArgumentsError() if command == "members":

@@ -188,9 +188,10 @@ def export(
             done: set[str] = set()
             output: IO[bytes] | None = None
             if file is not None:
+                begun = resume and file.exists()
                 with reading("--file", file):
-                    output = stack.enter_context(file.open("r+b" if resume else "wb"))
-                done = _continue(output, file) if resume else done
+                    output = stack.enter_context(file.open("r+b" if begun else "wb"))
+                done = _continue(output, file) if begun else done
             reporter = common.reporter
             if output is None and is_terminal():
                 reporter = replace(reporter, quiet=True)  # no bar among the results

@@ -184,8 +184,9 @@ def test_shells_complete_paths(run: Run, somewhere: str, tmp_path: Path, shell: 
         terminal.wait_for("ttings")
 
 
-def test_version(capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(capfd: pytest.CaptureFixture[str], flag: str) -> None:
+    assert main([flag]) == 0
     assert capfd.readouterr().out.strip()
 
 
@@ -412,7 +413,9 @@ def test_errors_about_no_option_stay_as_they_are() -> None:
 
 
 def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
-    no_chroot = "aiolead: no such znode: / (the chroot in --hosts does not exist)"
+    no_chroot = (
+        "aiolead: no such znode: / (the chroot in --hosts does not exist: aiolead create -p /)"
+    )
     assert run("ls /") == (1, [], [no_chroot])
     with RawClient(somewhere) as client:
         client.create("")

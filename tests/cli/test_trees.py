@@ -121,8 +121,12 @@ def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: 
     assert sorted(file.read_text().splitlines()) == _export_of(LARGE).splitlines()
 
 
-def test_export_continues_an_empty_file(run: Run, somewhere: str, tmp_path: Path) -> None:
-    (tmp_path / "export").touch()
+@pytest.mark.parametrize("exists", [False, True])
+def test_export_continues_an_empty_file(
+    run: Run, somewhere: str, tmp_path: Path, exists: bool
+) -> None:
+    if exists:
+        (tmp_path / "export").touch()
     run("create / -p")
     assert run("export --resume --file", str(tmp_path / "export")) == prints(err="exported 1 znode")
 
