@@ -124,7 +124,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
     },
     Group("Znodes", sort_key=2): {
         "ls [OPTIONS] [PATH]": ("znodes:ls", "List the children of a znode."),
-        "tree [OPTIONS] [PATH]": ("tree:tree", "Show a znode with everything below it."),
+        "tree [OPTIONS] [PATH]": ("trees:tree", "Show a znode with everything below it."),
         "find [OPTIONS] [PATH]": (
             "trees:find",
             "Print the paths of a znode and of all below it. ls -R is the same without conditions.",
@@ -158,7 +158,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
         "create [OPTIONS] PATH [DATA]": ("znodes:create", "Create a znode, and print its path."),
         "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode."),
         "acl [OPTIONS] PATH [ENTRY...]": (
-            "acl:acl",
+            "znodes:acl",
             "Print who may do what with a znode, or set it.",
         ),
         "config COMMAND PATH": (
@@ -174,7 +174,7 @@ _COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
             "List the ephemeral znodes below a path, with the sessions that own them.",
         ),
         "watch [OPTIONS] PATH": (
-            "watch:watch",
+            "znodes:watch",
             "Print what happens to a znode, until SIGINT or SIGTERM.",
         ),
     },

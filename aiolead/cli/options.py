@@ -399,7 +399,7 @@ class Common(Basics):
     def _wanted_acl(self) -> list[ACL] | None:
         if self.default_acl is None:
             return None
-        from .acl import split_entries  # which imports this
+        from .znodes import split_entries  # which imports this
 
         return split_entries(self.default_acl, name="--default-acl")
 

@@ -1,10 +1,11 @@
-"""`aiolead ls`, `get`, `stat`, `set`, `create` and `rm`: one znode, or a few."""
+"""`aiolead ls`, `get`, `stat`, `set`, `create`, `rm`, `watch` and `acl`: one znode, or a few."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -13,10 +14,9 @@ import aiolead
 from .. import Client, CreateMode
 from .._util import parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
-from ..model import Created, EventType, Stat
+from ..model import ACL, Created, EventType, Missed, Permission, Stat, WatchEvent
 from ..paths import basename, join, parent, validate
 from . import exits, render
-from .acl import parse_entries
 from .batches import Denied, read_each, sync_before
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range, reading
 from .output import is_terminal, write_bytes, write_json, write_line
@@ -371,3 +371,174 @@ def deleteall(path: ZnodePath, /, *, force: Force = False, common: Common = COMM
         common: Where to connect.
     """
     return rm(path, recursive=True, force=force, common=common)
+
+
+def watch(
+    path: ZnodePath,
+    /,
+    *,
+    recursive: Annotated[Flag, Parameter(alias="-r")] = False,
+    count: Annotated[int | None, Parameter(alias="-n")] = None,
+    common: Common = COMMON,
+) -> int:
+    """Print what happens to a znode, until SIGINT or SIGTERM.
+
+    The znode need not exist. Where something may have been missed, that is printed. Needs servers
+    of ZooKeeper 3.6.
+
+    With --json: time (UTC), event (created, deleted, data changed, children changed, missed), path,
+    zxid (null before ZooKeeper 3.9), reason (of what was missed, else null).
+
+    Args:
+        path: The znode.
+        recursive: Watch everything below it, too; then there is an event for each child itself.
+        count: End after so many events.
+        common: Where to connect.
+    """
+    validate(path)
+    check_range(1, count=count)
+
+    async def work(client: Client) -> None:
+        left = count
+        async with client.watch(path, recursive=recursive) as events:
+            common.reporter.state(f"watches {path}")
+            async for event in events:
+                common.show(_event_as_json(event), _event_as_text(event))
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        break
+
+    return common.with_client(work, endless=True, followed=True)
+
+
+def _event_as_json(event: WatchEvent | Missed) -> dict[str, Any]:
+    about: dict[str, Any]
+    if isinstance(event, Missed):
+        about = {"event": "missed", "path": None, "zxid": None, "reason": event.reason.value}
+    else:
+        zxid = event.zxid if event.zxid > 0 else None
+        about = {"event": _name(event), "path": event.path, "zxid": zxid, "reason": None}
+    return {"time": render.now(), **about}
+
+
+def _event_as_text(event: WatchEvent | Missed) -> str:
+    if isinstance(event, Missed):
+        return f"{render.now()}  some may be missing here: {event.reason.value}"
+    return f"{render.now()}  {_name(event):<16}  {render.escaped(event.path)}"
+
+
+def _name(event: WatchEvent) -> str:
+    return event.type.name.lower().replace("_", " ")
+
+
+# --- access control lists -----------------------------------------------------------------------
+
+HIDDEN = "***"
+"""Replaces the hash of a password."""
+
+_LETTERS = {
+    "c": Permission.CREATE,
+    "d": Permission.DELETE,
+    "r": Permission.READ,
+    "w": Permission.WRITE,
+    "a": Permission.ADMIN,
+}
+
+
+def acl(
+    path: ZnodePath,
+    /,
+    *entry: str,
+    version: int = -1,
+    hashes: Flag = False,
+    common: Common = COMMON,
+) -> int:
+    """Print who may do what with a znode, or set it.
+
+    An entry is SCHEME:ID:PERMISSIONS, as zkCli.sh has it; permissions are some of the letters
+    cdrwa: create, delete, read, write, administer. Such as world:anyone:r, and auth::cdrwa for
+    the identities of this command itself.
+
+    With --json, an object: path, version, and acl, a list of scheme, id, permissions.
+
+    Args:
+        path: The znode.
+        entry: The entries to set; they replace all existing ones.
+        version: Only if the ACL has this version.
+        hashes: Show the hashes of passwords, too.
+        common: Where to connect.
+    """
+    validate(path)
+    wanted = parse_entries(entry)
+    if version != -1 and not wanted:
+        raise ConfigurationError("--version: is for setting entries")
+
+    async def work(client: Client) -> None:
+        if wanted:
+            changed = await client.set_acl(path, wanted, version=version)
+            if not common.as_json:
+                common.reporter.state(f"the ACL of {path} has version {changed.aversion}")
+                return
+        else:
+            sync_before(client, path)
+        entries, stat = await client.get_acl(path)
+        found = [
+            {
+                "scheme": each.scheme,
+                "id": _shown_id(each, hashes=hashes),
+                "permissions": "".join(
+                    letter for letter, bit in _LETTERS.items() if each.permissions & bit
+                ),
+            }
+            for each in entries
+        ]
+        lines = (":".join(each.values()) for each in found)
+        common.show({"path": path, "version": stat.aversion, "acl": found}, *lines)
+
+    return common.with_client(work)
+
+
+def parse_entries(texts: Sequence[str], *, name: str = "ENTRY") -> list[ACL]:
+    """Parse ACL entries; a `ConfigurationError` calls them `name`."""
+    return [_parse_entry(text, name) for text in texts]
+
+
+def split_entries(text: str, *, name: str) -> list[ACL]:
+    """Parse ACL entries with commas between them; a `ConfigurationError` calls them `name`.
+
+    A comma before anything but a scheme belongs to an id, such as x509:CN=app,O=Example:r.
+    """
+    texts: list[str] = []
+    for part in text.split(","):
+        scheme, colon, _ = part.partition(":")
+        if texts and not (colon and scheme.isalnum()):
+            texts[-1] += f",{part}"
+        else:
+            texts.append(part)
+    return parse_entries(texts, name=name)
+
+
+def _parse_entry(text: str, name: str) -> ACL:
+    scheme, colon, rest = text.partition(":")
+    id_, colon, letters = rest.rpartition(":")
+    if not scheme or not colon or not letters or any(letter not in _LETTERS for letter in letters):
+        # Not shown: it may contain a password.
+        raise ConfigurationError(
+            f"{name}: must be SCHEME:ID:PERMISSIONS, such as world:anyone:r or auth::cdrwa; "
+            "permissions are some of the letters cdrwa"
+        )
+    if HIDDEN in id_:
+        raise ConfigurationError(
+            f"{name}: {HIDDEN} stands for a hash that was not shown (--hashes)"
+        )
+    permissions = Permission(0)
+    for letter in letters:
+        permissions |= _LETTERS[letter]
+    return ACL(permissions, scheme, id_)
+
+
+def _shown_id(entry: ACL, *, hashes: bool) -> str:
+    """The id of an entry, without the hash of a password unless it is wanted."""
+    user, colon, _ = entry.id.partition(":")
+    return f"{user}:{HIDDEN}" if entry.scheme == "digest" and colon and not hashes else entry.id

@@ -13,8 +13,8 @@ from typing import ClassVar
 from rich.console import Console
 
 from aiolead.cli import demo, main
+from aiolead.cli.demo import LiveScreen
 from aiolead.cli.demo_processes import DemoProcesses
-from aiolead.cli.demo_screen import LiveScreen
 
 COLUMNS = 82
 SECONDS_PER_SCENE = 2.5

@@ -98,7 +98,7 @@ def test_picture_is_escaped() -> None:
 
 ALLOWED = {
     "print": {"output.py", "__init__.py", "demo_contender.py"},
-    "Console": {"top.py", "demo_screen.py", "output.py"},
+    "Console": {"top.py", "demo.py", "output.py"},
     "write": {"output.py", "signals.py", "top.py", "process_keeper.py", "trees.py"},
 }
 """The modules that may call a function that writes. `__init__` names a missing package, the demo

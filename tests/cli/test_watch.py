@@ -7,7 +7,7 @@ import signal
 
 from kit.cli import Command, Run, kazoo_client
 
-from aiolead.cli import watch
+from aiolead.cli import znodes
 from aiolead.model import EventType, Missed, MissedReason, WatchEvent
 
 
@@ -31,12 +31,12 @@ def test_events_below_a_path_are_printed(hosts: str) -> None:
 
 def test_events_as_text_and_json() -> None:
     event = WatchEvent(EventType.DATA_CHANGED, "/\u202ex")
-    assert watch._as_text(event).endswith(r"Z  data changed      /\u202ex")
-    assert watch._as_json(event)["zxid"] is None
-    assert watch._as_json(WatchEvent(EventType.CREATED, "/x", 7))["zxid"] == 7
+    assert znodes._event_as_text(event).endswith(r"Z  data changed      /\u202ex")
+    assert znodes._event_as_json(event)["zxid"] is None
+    assert znodes._event_as_json(WatchEvent(EventType.CREATED, "/x", 7))["zxid"] == 7
     missed = Missed(MissedReason.RECONNECTED)
-    assert watch._as_text(missed).endswith("Z  some may be missing here: reconnected")
-    assert watch._as_json(missed)["reason"] == "reconnected"
+    assert znodes._event_as_text(missed).endswith("Z  some may be missing here: reconnected")
+    assert znodes._event_as_json(missed)["reason"] == "reconnected"
 
 
 def test_old_server_is_refused(run: Run, somewhere: str) -> None:

@@ -15,7 +15,7 @@ from kit.raw_client import RawClient, has
 
 import aiolead.cli
 from aiolead.cli import znodes
-from aiolead.cli.acl import split_entries
+from aiolead.cli.znodes import split_entries
 from aiolead.model import ACL, Permission, Stat
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Feature

@@ -39,10 +39,9 @@ from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Record, ReplyReader, Writer
 from aiolead._wire.long_frames import LongFrame, LongReader
 from aiolead._wire.requests import Create
-from aiolead.cli import acl as entries
 from aiolead.cli import contender_queue as line
 from aiolead.cli import recipe_layouts as recipes
-from aiolead.cli import render, trees
+from aiolead.cli import render, trees, znodes
 from aiolead.cli import server_inquiry as words
 from aiolead.cli import server_survey as survey
 from aiolead.cli.dashboard import doors
@@ -472,7 +471,7 @@ PARSERS: tuple[Parser, ...] = (
         raises=(ConfigurationError,), takes_text=True,
     ),
     of_argument(
-        "split_entries", partial(entries.split_entries, name="--default-acl"),
+        "split_entries", partial(znodes.split_entries, name="--default-acl"),
         raises=(ConfigurationError,), takes_text=True,
     ),
     of_argument("host_of", doors.host_of, takes_text=True),
