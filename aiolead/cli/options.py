@@ -221,7 +221,7 @@ class Basics:
                     raise BrokenPipeError
                 await anyio.sleep(LOOK_EVERY)
 
-        with Signals() as signals:
+        with Signals(survives=AT_PROMPT.get() is not None) as signals:
             run = self.run if shared is None else shared.run
             run(partial(first_of, listen, finish, *([check_reader] if followed else [])))
         return exits.by_signal(number) if number and not endless else code

@@ -38,11 +38,12 @@ class Signals:
     something must not begin after a signal. The process dies, whatever it does, if the block is not
     left soon after, or at a second SIGTERM or SIGINT; with signals that are `passed_on` to a
     command, only after `end_soon`. Signals ignored at the start stay ignored, for `nohup` and
-    background jobs of shell scripts.
+    background jobs of shell scripts. `survives`: the process never dies, as a shell that goes on.
     """
 
-    def __init__(self, *, passed_on: bool = False) -> None:
+    def __init__(self, *, passed_on: bool = False, survives: bool = False) -> None:
         self._passed_on = passed_on
+        self._may_die = not passed_on and not survives
         self._first_at = 0.0
         self.first: int | None = None
         self._waiting: deque[int] = deque()
@@ -98,9 +99,9 @@ class Signals:
         if self.first is None:
             if number in ENDING:
                 self.first, self._first_at = number, now
-                if not self._passed_on:
+                if self._may_die:
                     self.end_soon()
-        elif number in _AT_ONCE and not self._passed_on and now - self._first_at >= PATIENT_FOR:
+        elif number in _AT_ONCE and self._may_die and now - self._first_at >= PATIENT_FOR:
             self._end_now(number, None)
         self._waiting.append(number)
         # A full pipe wakes the reader just as well.

@@ -126,6 +126,19 @@ def test_ctrl_c_ends_a_line_and_a_command(shell: Shell, server: ThreadedServer) 
     shell.leave()
 
 
+def test_slow_end_of_a_command_does_not_end_the_shell(shell: Shell, server: ThreadedServer) -> None:
+    """A session of its own is closed, which a silent server never confirms."""
+    shell.type("create -e /mine\r")
+    shell.expect("this command holds it")
+    server.pause()
+    shell.type("\x03")
+    shell.expect("^C")
+    shell.prompt()
+    server.resume()
+    shell.enter("ls /", "zookeeper")
+    shell.leave()
+
+
 def test_history_is_private_and_has_no_secrets(
     shell: Shell, server: ThreadedServer, tmp_path: Path
 ) -> None:
