@@ -77,7 +77,8 @@ def _complete_path(context: CompletionContext) -> list[str]:
                 names.extend(await client.get_children(top))
 
     common.run_until_signal(look)
-    return [join(top, name) for name in sorted(names)]
+    # Shells print names as they are, which may have been chosen by anybody.
+    return [join(top, name) for name in sorted(names) if name.isprintable()]
 
 
 ZnodePath = Annotated[str, Parameter(completer=_complete_path)]

@@ -122,6 +122,7 @@ def test_bash_completes_commands_and_options(run: Run, typed: str, completed: st
 def test_paths_are_completed(run: Run, somewhere: str) -> None:
     run("create /app/settings -p")
     run("create /app/state")
+    run("create", "/app/s\u202e")  # which a terminal would not show as it is
     for words, found in (("get /app/s", ["/app/settings", "/app/state"]), ("lock /", ["/app"])):
         out = shown(run, f"__complete {words}")
         assert [line.split("\t")[0] for line in out if line.startswith("/")] == found
