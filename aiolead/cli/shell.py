@@ -33,7 +33,9 @@ from .environment import SECRET_OPTIONS
 from .exits import CommandError
 from .options import (
     AT_PROMPT,
+    BASIC_OPTIONS,
     COMMON,
+    COMMON_OPTIONS,
     COMPLETED_WITHIN,
     Basics,
     Common,
@@ -190,9 +192,11 @@ class Prompt:
             argument.tokens = [
                 each.evolve(value=self.resolve(each.value)) for each in argument.tokens
             ]
+        # The demo has servers of its own.
+        own = self._options.keys() & (BASIC_OPTIONS if names[0] == "demo" else COMMON_OPTIONS)
         meant = {}
         for argument in arguments:
-            for option in self._options.keys() & {each[2:] for each in argument.names}:
+            for option in own & {each[2:] for each in argument.names}:
                 meant[option] = self._options[option]
                 # The shell has read the environment, which its own options override.
                 argument.tokens = [each for each in argument.tokens if each.source != "env"]

@@ -10,14 +10,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+from anyio.from_thread import BlockingPortal
 from kit.checks import until
 from kit.cli import WITHIN, OnTerminal, Run, environment, fails, objects
 from kit.raw_client import RawClient
 
-from aiolead.cli import shell as module
-from aiolead.cli.app import SHOWN
+from aiolead.cli.app import SHOWN, app
+from aiolead.cli.options import AT_PROMPT, Common
+from aiolead.cli.shell import _MAY_WRITE, Prompt
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
 TAB, UP = "\t", "\x1b[A"
@@ -253,6 +256,19 @@ def test_options_of_the_shell_are_those_of_its_commands(server: ThreadedServer) 
     assert script(other, hosts=hosts) == (0, ["/app"], [])
 
 
+@pytest.mark.parametrize(("command", "hosts"), [("ls", "zk1"), ("demo", None)])
+def test_demo_has_its_own_servers(command: str, hosts: str | None) -> None:
+    options = Common(hosts="zk1", debug=True)
+    prompt = Prompt(options, cast("BlockingPortal", None), read_only=False)
+    token = AT_PROMPT.set(prompt)
+    try:
+        _, bound, _ = app.parse_args([command])
+    finally:
+        AT_PROMPT.reset(token)
+    common = bound.arguments["common"]
+    assert (common.hosts, common.debug) == (hosts, True)
+
+
 WRITING = [
     "create /x",
     "set /a x",
@@ -293,7 +309,7 @@ def test_read_only_shell_refuses_what_writes(server: ThreadedServer) -> None:
 
 def test_read_only_shell_knows_every_command() -> None:
     written = {line.split()[0] for line in WRITING}
-    known = {name.split()[0] for name in module._MAY_WRITE}
+    known = {name.split()[0] for name in _MAY_WRITE}
     assert known | written >= {*SHOWN} - {"shell"}
     assert known & written == {"acl", "quota", "members", "config"}
 
