@@ -150,7 +150,7 @@ class Prompt:
 
     def __init__(self, common: Common, loop: BlockingPortal, *, read_only: bool) -> None:
         self.common: Common = replace(common, hosts=common.wanted_hosts)
-        self.path = "/"
+        self.path: str = "/"
         self._loop = loop
         self._read_only = read_only
         self._options = {

@@ -78,7 +78,7 @@ def command(*words: str) -> str:
         pytest.param(LOCK, 90, id="first-lock"),
         pytest.param(THREADS, 75, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 82, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 81, id="ls"),
     ],
 )
 def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
