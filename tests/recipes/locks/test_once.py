@@ -403,6 +403,24 @@ async def test_old_keys_are_looked_for_once_an_hour_by_all_objects_of_a_client(
 
 
 @with_virtual_server
+async def test_record_that_took_the_place_of_an_old_one_is_kept(
+    link: Link, a: Client, b: Client
+) -> None:
+    """Another client has trimmed the key, and it has run again, since this one looked."""
+    assert await do(b, "old")
+    await passes(20.0)
+    # The first look is that at the path.
+    link.hold_reply(OpCode.EXISTS, after=1)
+    async with Once(a, PATH, ttl=10.0).claim("another"):
+        await settled()
+        await b.delete(f"{PATH}/old")
+        assert await do(b, "old")
+        link.heal()
+        await passes(1.0)
+    assert await keys_of(b) == ["another", "old"]
+
+
+@with_virtual_server
 async def test_running_keys_and_those_with_znodes_below_are_kept(
     a: Client, b: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
