@@ -14,9 +14,10 @@ from kit.virtual_time import SESSION, Link, VirtualClock, embedded, passes, virt
 from logs.log_lines import Lines, lines_of, rows
 
 import aiolead
-from aiolead import Client, Election, LeadershipLost, Lock
+from aiolead import ACL, Client, Election, LeadershipLost, Lock
 from aiolead.errors import ConnectionLossError, LockLost, LossReason
 from aiolead.events import Event, EventName
+from aiolead.model import Permission
 
 LOST = "LOST leadership of /x (token N) after N s: "
 
@@ -99,6 +100,17 @@ async def test_loss_of_a_deleted_znode(lines: Lines) -> None:
             await client.delete(f"/x/{name}")
             await passes(1.0)
     assert recipes_lines(lines)[1:] == [f"W {LOST}the znode was deleted by somebody else"]
+
+
+@virtually
+async def test_loss_of_a_znode_that_may_not_be_confirmed(lines: Lines) -> None:
+    unreadable = [ACL.world(Permission.ADMIN)]
+    async with embedded() as server, Link(server).connect() as client:
+        with pytest.raises(LeadershipLost):
+            async with Election(client, "/x").leadership() as term:
+                await client.set_acl(term.path, unreadable)
+                await passes(20.0)
+    assert recipes_lines(lines)[1:] == [f"W {LOST}the servers refused to confirm the znode"]
 
 
 @virtually
