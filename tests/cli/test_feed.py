@@ -25,11 +25,15 @@ from aiolead import Election, Semaphore, Term
 from aiolead.cli import render, scene_text
 from aiolead.cli.contender_queue import QueuedContender, places_of
 from aiolead.cli.contenders import _row
-from aiolead.cli.dashboard.state import EnsembleHealth
 from aiolead.cli.dashboard.state_stream import StateStream
 from aiolead.cli.scene import Scene
 from aiolead.cli.scene_feed import Feed, PartOfTree, SceneOptions
-from aiolead.cli.scene_values import OwnerConnection, QueueState, SceneEventType
+from aiolead.cli.scene_values import (
+    EnsembleHealth,
+    OwnerConnection,
+    QueueState,
+    SceneEventType,
+)
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.cli.server_survey import Quorum, ServerAnswers
 from aiolead.cli.top_picture import Picture
@@ -332,9 +336,11 @@ def test_views_show_printable_text(name: str, data: bytes, number: int) -> None:
     server = ServerAddress(name, 2181)
     answers = ServerAnswers(server, problem=name * 100, mode=name, version=name * 100)
     stream = StateStream(scene, lambda: 3.0)
-    stream.health = EnsembleHealth(1.0, [answers], Quorum(1, 1, 1, True, "hosts", True))
+    well = ServerAnswers(server, mode="leader")
+    for each in ([answers], [well], [answers]):
+        scene.set_health(EnsembleHealth(1.0, each, Quorum(1, 1, 1, True, "hosts", True)))
     keys = [queue["key"] for queue in json.loads(stream.snapshot())["queues"]]
-    sent = [stream.snapshot(), *(stream.queue(key) or b"" for key in keys)]
+    sent = [stream.snapshot(), *(anyio.run(stream.queue, key) or b"" for key in keys)]
     assert len(sent) > 1
     for each in sent:
         assert b"\n" not in each  # which would end an event
