@@ -42,7 +42,7 @@ LEAST, MOST = 1e-6, 1e9
 """The bounds of `rate` and `per`."""
 
 MOST_CALLS = 10**9
-MOST_DEBT = 1e15
+MOST_LACK = 1e15
 GRAIN = 0.001
 """The servers' times are whole milliseconds, in seconds."""
 
@@ -73,9 +73,9 @@ class Numbers:
         """Tokens per second."""
         return self.rate / self.per
 
-    def wait(self, debt: float) -> float:
-        """How long after a write the last token of a debt is due, in seconds."""
-        return max(0.0, debt - self.burst) / self.speed
+    def wait(self, lack: float) -> float:
+        """How long after a write the last of `lack` tokens is due, in seconds."""
+        return max(0.0, lack - self.burst) / self.speed
 
     def __str__(self) -> str:
         return f"rate={self.rate:g}, per={self.per:g}, burst={self.burst}"
@@ -94,7 +94,7 @@ class Write:
 
     Attributes:
         numbers: those of the limit.
-        debt: how many tokens the bucket lacked after the write before this one. More than `burst`:
+        lack: how many tokens the bucket lacked after the write before this one. More than `burst`:
             some are due later.
         at: the servers' time of the write before, in milliseconds since 1970.
         epoch: the epoch of its leader; `NO_EPOCH` if no time counts.
@@ -106,7 +106,7 @@ class Write:
     """
 
     numbers: Numbers
-    debt: float = 0.0
+    lack: float = 0.0
     at: int = 0
     epoch: int = NO_EPOCH
     take: int = 0
@@ -133,7 +133,7 @@ class Write:
                 within = _number(fields, "within", 0.0, math.inf)
             return cls(
                 numbers,
-                _number(fields, "debt", 0.0, MOST_DEBT),
+                _number(fields, "lack", 0.0, MOST_LACK),
                 _whole(fields, "at", -(1 << 63), 1 << 63),
                 _whole(fields, "epoch", NO_EPOCH, 1 << 32),
                 _whole(fields, "take", 0, MOST_CALLS),
@@ -149,18 +149,18 @@ class Write:
 
         `stat` is that of the znode with these data. Everybody who reads them gets the same.
         """
-        debt, numbers = self.debt, self.numbers
+        lack, numbers = self.lack, self.numbers
         if _epoch(stat) == self.epoch and stat.mtime > self.at:
-            debt = max(0.0, debt - (stat.mtime - self.at) / 1000 * numbers.speed)
-        if self.within is not None and numbers.wait(debt + self.least) > self.within:
-            return debt, 0
-        level, coming = numbers.burst - debt, self.ahead * numbers.speed
+            lack = max(0.0, lack - (stat.mtime - self.at) / 1000 * numbers.speed)
+        if self.within is not None and numbers.wait(lack + self.least) > self.within:
+            return lack, 0
+        level, coming = numbers.burst - lack, self.ahead * numbers.speed
         most = max(0.0, level) + (coming + min(0.0, level)) / 2
-        return debt, max(self.least, min(self.take, math.floor(most)))
+        return lack, max(self.least, min(self.take, math.floor(most)))
 
-    def debt_after(self, stat: Stat) -> float:
-        debt, took = self.applied(stat)
-        return min(debt + took, MOST_DEBT)
+    def lack_after(self, stat: Stat) -> float:
+        lack, took = self.applied(stat)
+        return min(lack + took, MOST_LACK)
 
     def followed(
         self, stat: Stat | None, take: int, ahead: float, least: int, within: float | None
@@ -168,7 +168,7 @@ class Write:
         """The write after this one; the first one if there is no znode yet."""
         following = self
         if stat is not None:
-            following = Write(self.numbers, self.debt_after(stat), stat.mtime, _epoch(stat))
+            following = Write(self.numbers, self.lack_after(stat), stat.mtime, _epoch(stat))
         return replace(following, take=take, ahead=ahead, least=least, within=within)
 
 
@@ -197,7 +197,7 @@ class Share:
 
     Attributes:
         numbers: those of the limit as of the write.
-        debt: how many tokens the bucket lacked before it.
+        lack: how many tokens the bucket lacked before it.
         count: how many it took.
         sent: when the request was sent, so before the write.
         answered: when the answer arrived, so after the write.
@@ -205,7 +205,7 @@ class Share:
     """
 
     numbers: Numbers
-    debt: float
+    lack: float
     count: int
     sent: float
     answered: float
@@ -222,11 +222,11 @@ class Share:
         if too_old > 0.0:
             # The first that is left is due `too_old` seconds after the write, or later.
             numbers = self.numbers
-            first = too_old * numbers.speed + numbers.burst - self.debt - n
+            first = too_old * numbers.speed + numbers.burst - self.lack - n
             self.given = max(self.given, math.ceil(min(first, self.count)))
         if self.given + n > self.count:
             return None
-        return self.answered + self.numbers.wait(self.debt + self.given + n)
+        return self.answered + self.numbers.wait(self.lack + self.given + n)
 
     def is_late(self, max_age: float) -> bool:
         """Whether no token can be used, since the answer came too late."""
@@ -234,7 +234,7 @@ class Share:
 
     def earliest(self, n: int) -> float:
         """Before that time nobody gets `n` tokens beyond these, whatever others have taken."""
-        return self.sent + self.numbers.wait(self.debt + self.count + n)
+        return self.sent + self.numbers.wait(self.lack + self.count + n)
 
 
 NOTHING = Share(Numbers(1.0, 1.0, 1), 0.0, 0, -math.inf, -math.inf)
@@ -251,7 +251,7 @@ class RateLimit(Recipe):
 
     In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
     calls, unless the clock of the servers' leader is set forward. They get fewer if something
-    fails: what a process has taken and not used is lost with it.
+    fails: tokens that a process has taken and not used are lost with it.
 
     A write takes tokens for all tasks that wait on the object, and for the calls of the next half
     of `max_age`, as many as there were lately. Nothing is written while nobody asks. Tasks of one
@@ -355,7 +355,7 @@ class RateLimit(Recipe):
             self._wanted -= n
 
     async def set_rate(self, rate: float, *, per: float = 1.0, burst: int | None = None) -> None:
-        """Store other numbers, for all processes. What was taken stays taken.
+        """Store other numbers, for all processes. Tokens that were taken stay so.
 
         Objects that were made without `rate` follow with their next share, after at most `max_age`;
         tasks that wait for a token keep its time. Objects with other numbers raise
@@ -370,7 +370,7 @@ class RateLimit(Recipe):
             data, stat = await read(self._client, self._path)
             new = Write(numbers)
             if stat is not None and data:
-                new = Write(numbers, Write.parse(self._path, data, stat).debt_after(stat))
+                new = Write(numbers, Write.parse(self._path, data, stat).lack_after(stat))
             return await compare_and_set(self._client, self._path, new.encode(), stat, self._acl)
 
         await until_answered(self._client, lambda: until_first(attempt, self._rng))
@@ -401,7 +401,7 @@ class RateLimit(Recipe):
             share, now = self._share, self._now()
             ready = share.ready(n, now, self._max_age)
             if ready is None:
-                # What was seen is not believed for long: the numbers may be changed.
+                # The last write is not believed for long: the numbers may be changed.
                 if now < share.sent + self._max_age and deadline < share.earliest(n):
                     return False
                 # The answer to a try came too late.
@@ -477,9 +477,9 @@ class RateLimit(Recipe):
 
     def _share_size(self, n: int, now: float, numbers: Numbers) -> int:
         """How many tokens to take, if they are due soon enough: a multiple of `n`."""
-        # What the tasks would use in half of `max_age` if they never waited. Not more than twice
-        # what they have used of the last share, since a few quick calls are no trend; and not more
-        # than comes in that time.
+        # As many as the tasks would use in half of `max_age` if they never waited. Not more than
+        # twice those that they have used of the last share, since a few quick calls are no trend;
+        # and not more than comes in that time.
         ahead = self._max_age / 2
         busy = max(now - self._since - self._slept, GRAIN)
         soon = min(min(2.0, ahead / busy) * self._used, ahead * numbers.speed)

@@ -2855,7 +2855,7 @@ class RateLimit(Proxy):
 
     In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
     calls, unless the clock of the servers' leader is set forward. They get fewer if something
-    fails: what a process has taken and not used is lost with it.
+    fails: tokens that a process has taken and not used are lost with it.
 
     A write takes tokens for all tasks that wait on the object, and for the calls of the next half
     of `max_age`, as many as there were lately. Nothing is written while nobody asks. Tasks of one
@@ -2937,7 +2937,7 @@ class RateLimit(Proxy):
         return self._loop.call(lambda: self._target.try_acquire(n))
 
     def set_rate(self, rate: float, *, per: float = 1.0, burst: int | None = None) -> None:
-        """Store other numbers, for all processes. What was taken stays taken.
+        """Store other numbers, for all processes. Tokens that were taken stay so.
 
         Objects that were made without `rate` follow with their next share, after at most `max_age`;
         tasks that wait for a token keep its time. Objects with other numbers raise

@@ -192,7 +192,7 @@ STEPS = {
     "work": [r"works, with token \d+", r"\S+ leads"],
     "fence": ["this term is over: refused"],
 }
-"""What each step of the page prints."""
+"""The output of each step of the page."""
 
 
 def test_program_of_getting_started_grows_and_runs_at_each_step(

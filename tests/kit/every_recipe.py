@@ -402,7 +402,7 @@ async def calls_taken(client: Client, path: str) -> int:
         data, stat = await client.get(path)
     except NoNodeError:
         return 0
-    return round(Write.parse(path, data, stat).debt_after(stat))
+    return round(Write.parse(path, data, stat).lack_after(stat))
 
 
 async def run_new_key(client: Client, path: str) -> None:

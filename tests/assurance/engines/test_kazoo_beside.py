@@ -1,4 +1,4 @@
-"""Whatever works with kazoo on one path on ZooKeeper works on ClickHouse Keeper, too.
+"""All that works with kazoo on one path on ZooKeeper works on ClickHouse Keeper, too.
 
 The tests are those of `assurance/interop`, run through Keeper's rules.
 """

@@ -206,12 +206,12 @@ async def test_refusals_and_idle_limits_send_nothing(
 
 @on_virtual_server
 async def test_share_is_no_greater_than_what_was_used(client: Client) -> None:
-    """Whoever makes few calls takes few tokens ahead, which others could have."""
+    """A process that makes few calls takes few tokens ahead, which others could have."""
     limit = RateLimit(client, PATH, rate=1000)
     for _ in range(3):
         await limit.acquire()
     fields = json.loads((await client.get(PATH))[0])
-    assert fields["debt"] + fields["take"] <= 4
+    assert fields["lack"] + fields["take"] <= 4
 
 
 # --- timeouts and tries --------------------------------------------------------------------------
@@ -288,7 +288,7 @@ async def test_share_is_lost_with_its_process() -> None:
                 await limit.acquire()
             taken = json.loads((await a.get(PATH))[0])
         other = RateLimit(b, PATH, rate=10, burst=100)
-        assert await allowed(other, 110) == 100 - taken["debt"] - taken["take"] == 97
+        assert await allowed(other, 110) == 100 - taken["lack"] - taken["take"] == 97
 
 
 async def test_expired_session_changes_nothing() -> None:
@@ -386,7 +386,7 @@ async def test_answer_that_takes_longer_than_max_age_is_reported(
 
 
 def share(**changes: float) -> Share:
-    fields = {"debt": 8.0, "count": 4, "sent": 100.0, "answered": 100.25} | changes
+    fields = {"lack": 8.0, "count": 4, "sent": 100.0, "answered": 100.25} | changes
     return Share(Numbers(1.0, 1.0, 10), **fields)  # type: ignore[arg-type]
 
 
@@ -417,7 +417,7 @@ def test_tokens_that_are_too_old_are_dropped() -> None:
 
 def test_earliest_time_for_others_is_after_all_that_was_taken() -> None:
     assert share().earliest(1) == 103.0
-    assert share(count=0, debt=3.0).earliest(7) == 100.0
+    assert share(count=0, lack=3.0).earliest(7) == 100.0
 
 
 # --- whose clock counts --------------------------------------------------------------------------
@@ -431,7 +431,7 @@ NUMBERS = Numbers(10.0, 1.0, 100)
 
 
 @pytest.mark.parametrize(
-    ("at", "zxid", "debt"),
+    ("at", "zxid", "lack"),
     [
         pytest.param(2000, 0x100000009, 40.0, id="a second later"),
         pytest.param(1000, 0x100000009, 50.0, id="at once"),
@@ -440,24 +440,24 @@ NUMBERS = Numbers(10.0, 1.0, 100)
         pytest.param(900_000, 0x200000001, 50.0, id="another leader, whose clock is another one"),
     ],
 )
-def test_time_counts_between_two_writes_of_one_leader(at: int, zxid: int, debt: float) -> None:
-    write = Write(NUMBERS, debt=50.0, at=1000, epoch=1, take=5, ahead=0.5, least=2)
-    assert write.applied(written(at, zxid)) == (debt, 5)
+def test_time_counts_between_two_writes_of_one_leader(at: int, zxid: int, lack: float) -> None:
+    write = Write(NUMBERS, lack=50.0, at=1000, epoch=1, take=5, ahead=0.5, least=2)
+    assert write.applied(written(at, zxid)) == (lack, 5)
     after = write.followed(written(at, zxid), 1, 0.5, 1, None)
-    assert (after.debt, after.at, after.epoch) == (debt + 5, at, zxid >> 32)
+    assert (after.lack, after.at, after.epoch) == (lack + 5, at, zxid >> 32)
 
 
 @pytest.mark.parametrize(("within", "took"), [(None, 5), (0.0, 0), (0.4, 0), (0.5, 5)])
 def test_write_takes_nothing_that_is_due_too_late(within: float | None, took: int) -> None:
-    write = Write(NUMBERS, debt=100.0, take=9, least=5, within=within)
+    write = Write(NUMBERS, lack=100.0, take=9, least=5, within=within)
     assert write.applied(written(1000, 1)) == (100.0, took)
     assert Write.parse(PATH, write.encode(), written(0, 1)) == write
 
 
-@pytest.mark.parametrize(("debt", "took"), [(0, 30), (79, 26), (100, 5), (103, 3), (200, 2)])
-def test_write_takes_nothing_beyond_the_least_that_is_due_later(debt: float, took: int) -> None:
-    write = Write(NUMBERS, debt=debt, take=30, ahead=1.0, least=2)
-    assert write.applied(written(1000, 1)) == (debt, took)
+@pytest.mark.parametrize(("lack", "took"), [(0, 30), (79, 26), (100, 5), (103, 3), (200, 2)])
+def test_write_takes_nothing_beyond_the_least_that_is_due_later(lack: float, took: int) -> None:
+    write = Write(NUMBERS, lack=lack, take=30, ahead=1.0, least=2)
+    assert write.applied(written(1000, 1)) == (lack, took)
 
 
 # --- numbers -------------------------------------------------------------------------------------
