@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from ._recipes.exclusive import UniqueNames as UniqueNames
     from ._recipes.group import Group as Group
     from ._recipes.hold import Held as Held
-    from ._recipes.hold import Term as Term
     from ._recipes.lock import Lock as Lock
     from ._recipes.lock import ReentrantLock as ReentrantLock
     from ._recipes.multi import MultiLock as MultiLock
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from ._recipes.service_registry import ServiceRegistry as ServiceRegistry
     from ._recipes.shared_value import SharedValue as SharedValue
     from ._recipes.task_board import TaskBoard as TaskBoard
+    from ._recipes.term import Term as Term
     from ._recipes.tree_cache import TreeCache as TreeCache
     from .errors import AcquireTimeout as AcquireTimeout
     from .errors import AioleadError as AioleadError
@@ -92,7 +92,8 @@ else:
             "_client.net.host_sources": "Hosts",
             "_client.net.tls": "TLS",
             "_client.watchdog": "Watchdog",
-            "_recipes.hold": "Held Term",
+            "_recipes.hold": "Held",
+            "_recipes.term": "Term",
             "_recipes.barriers": "Barrier DoubleBarrier",
             "_recipes.service_registry": "ServiceInstance ServiceRegistry",
             "_recipes.election": "Election Phase",

@@ -39,7 +39,6 @@ from .beside import beside_body
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hand_over import PATIENCE, HandOver, report_ready
-from .hold import Term
 from .holding import HoldingRecipe, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority, names_of
 from .neighbours import queue_order
@@ -56,6 +55,7 @@ from .recipe import (
     checked_revocation,
 )
 from .reporting import hook_of
+from .term import Term
 from .view import LatestValue, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
