@@ -180,9 +180,11 @@ async def step_back(elect: Callable[..., Election]) -> None:
     async with AsyncExitStack() as stack:
         async with elect(priority=2).leadership() as term:
             worse = await stack.enter_async_context(elect(priority=0).campaign())
-            await checkpoint()
             better = await stack.enter_async_context(elect(priority=1).campaign())
-            await checkpoint()
+            for each in (worse, better):
+                async for state in each:
+                    if state.rank is not None:
+                        break  # it has joined; else the worse one might lead alone, and stay
             await term.resign()
         for each in (better, worse):
             async for state in each:
