@@ -36,10 +36,11 @@ from .._util.internal_errors import call_back
 from .._util.parsing import MalformedError
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import ConfigurationError, InvalidDataError, NoNodeError
-from ..model import ACL, CreateMode, WatchEvent
+from ..model import ACL, CreateMode, Stat, WatchEvent
 from ..paths import ListedPath, join
 from .codec import Codec
 from .errors import TRIES
+from .naming import Fixed
 from .neighbours import refuse_holders
 from .reading import look_at_all
 from .recipe import OnInvalid, checked_count
@@ -523,6 +524,7 @@ class AvailableItems:
                 if all(reply is not None or listing.is_known for listing, reply in asked):
                     await self._look_below()
                     await self._refuse_others()
+                    await self._look_for_orphans()
                     self._listed = changes
                     self._take(self._present.names or [], set(self._claimed.names or []))
                     return
@@ -532,6 +534,28 @@ class AvailableItems:
         others = [name for name in self._present.names or () if self._key(name) is None]
         if others:
             await refuse_holders(self._client, self.items_path, others)
+
+    async def _look_for_orphans(self) -> None:
+        """Look for claims that another process has left in our session, and delete those.
+
+        They would exist for as long as our session does: such as the claim of an item that rests,
+        if a detached session continues here.
+        """
+        client = self._client
+        if client.backend.is_session_passed_on:
+
+            def look_at(name: str) -> Reply[Stat | None]:
+                claim = Fixed(client, join(self.claims_path, name), is_contended=True)
+                look = client.exists(claim.path)
+                look.add_done_callback(partial(self._orphan_shown, name, claim, look))
+                return look
+
+            await look_at_all(sorted(set(self._claimed.names or []) - self._reserved), look_at)
+
+    def _orphan_shown(self, name: str, claim: Fixed, look: Reply[Stat | None]) -> None:
+        stat = None if look.error() else look.result()
+        if stat is not None and name not in self._reserved:
+            claim.judge(stat, is_ours=False)
 
     def _take(self, items: list[str], claimed: set[str]) -> None:
         self.looks += 1

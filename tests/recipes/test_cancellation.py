@@ -546,6 +546,9 @@ async def _cancel(name: str, kind: str) -> None:
             """Others get their turn, and then nothing is left that was not there before."""
             nonlocal used
             if scene is not None:
+                if use.ends_items:
+                    # A transaction that ends an item may still be on its way; it ends the claim.
+                    await eventually(lambda: _of_client(server, a) == [], "its claim is gone")
                 if use.ends_items and (used is None or used - _znodes(server)):
                     await _prepare(scene, b)
                 with anyio.fail_after(PATIENCE):

@@ -234,6 +234,23 @@ async def test_pause_ends_with_its_client(
 
 
 @with_virtual_server
+async def test_pause_does_not_outlast_a_detached_session_that_goes_on(
+    server: EmbeddedServer, link: Link, other: Client
+) -> None:
+    """The client that continues it deletes the claim, which would last as long as the session."""
+    await Queue(other, PATH).put(b"x")
+    async with link.connect() as client:
+        async with Queue(client, PATH).get() as item:
+            await item.retry(delay=1.0)
+        credentials = client.detach()
+    assert claims_of(server) == [item.path]
+    async with link.connect(resume=credentials) as again:
+        assert again.session_id == credentials.session_id
+        with anyio.fail_after(3 * SESSION):
+            assert await attempt(Queue(again, PATH)) == 2
+
+
+@with_virtual_server
 async def test_claim_that_others_delete_during_a_pause_is_not_ours_any_more(
     server: EmbeddedServer, client: Client, other: Client
 ) -> None:
