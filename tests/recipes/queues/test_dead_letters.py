@@ -5,11 +5,20 @@ from __future__ import annotations
 import anyio
 import anyio.lowlevel
 import pytest
-from kit.clients import Link, contenders_left
+from kit.clients import PATIENCE, Link, catch_up, contenders_left
 from kit.virtual_time import SESSION, Drop, lost_message, passes, with_virtual_server
 from recipes.blocks import enter
 
-from aiolead import ACL, Client, CreateMode, DelayQueue, PriorityQueue, Queue, TaskBoard
+from aiolead import (
+    ACL,
+    AcquireTimeout,
+    Client,
+    CreateMode,
+    DelayQueue,
+    PriorityQueue,
+    Queue,
+    TaskBoard,
+)
 from aiolead._recipes.dead_letters import MAX_REASON
 from aiolead._recipes.queue_items import encode
 from aiolead.errors import ClaimLost, ConfigurationError, InvalidDataError
@@ -51,6 +60,32 @@ def left(server: EmbeddedServer) -> tuple[int, int, int]:
     """How many items, claims and dead letters there are."""
     items, claims, dead = (len(contenders_left(server, path)) for path in (PATH, CLAIMS, DEAD))
     return items, claims, dead
+
+
+async def test_item_and_task_are_given_up_on_every_server(a: Client, b: Client) -> None:
+    """By the consumer of the last attempt, and by one that finds the attempts used up."""
+    await Queue(a, PATH).put_many([b"0", b"1"])
+    await catch_up(b)
+    for client in (a, b):
+        await fail(limited(client))
+    await catch_up(b)
+    async with Queue(b, PATH).get(timeout=SESSION) as item:  # it knows of no limit
+        assert (item.data, item.attempts) == (b"1", 1)
+        await item.retry(delay=0)
+    for _ in range(2):
+        async with Queue(b, PATH).get(timeout=SESSION) as item:
+            await item.retry(delay=0)
+    await catch_up(a)
+    with pytest.raises(AcquireTimeout):
+        await enter(limited(a).get(timeout=1.0))
+    found = await letters(a)
+    assert [data for data, _ in found] == [b"0", b"1"]
+    assert [letter.attempts for _, letter in found if letter is not None] == [2, 4]
+    board = TaskBoard(a, "/board", max_attempts=1)
+    task = await board.submit(b"x")
+    await enter(board.claim())
+    with anyio.fail_after(PATIENCE):
+        assert (await board.result(task)).is_failed
 
 
 # --- the last attempt ----------------------------------------------------------------------------
