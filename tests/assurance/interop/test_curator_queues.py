@@ -67,6 +67,26 @@ async def test_claimed_item_is_not_consumed_by_curator(client: Client, java: Pee
     assert sorted(await taken(java, 2)) == [b"more", b"ours"]
 
 
+async def test_curator_respects_pauses_and_reads_dead_letters(client: Client, java: Peer) -> None:
+    """The claim stays during the pause; and bytes behind the end of an item do not disturb it."""
+    await client.ensure_path(CLAIMS)
+    failing = Queue(client, "/failing", max_attempts=1, dead_letters=PATH)
+    await failing.put(b"dead")
+    async with failing.get():
+        pass
+    queue = Queue(client, PATH, claims=CLAIMS)
+    async with queue.get() as item:
+        assert item.dead_letter is not None
+        await item.retry(delay=LONG / 1000)
+    await java("queue.open", PATH, "fifo", "consume", CLAIMS)
+    await queue.put(b"alive")
+    assert await taken(java, 1) == [b"alive"]
+    assert await java("queue.take", PATH, SHORT) == "nothing"
+    await client.delete(item.path)
+    await queue.put(b"more")
+    assert sorted(await taken(java, 2)) == [b"dead", b"more"]
+
+
 async def test_item_that_curator_refuses_is_put_back(client: Client, curator: NewCurator) -> None:
     queue = Queue(client, PATH, claims=CLAIMS)
     async with curator() as java:
