@@ -759,7 +759,8 @@ class Claimed(Tenure):
         """Report the deletion of our claim as a loss, once it is known that others did it."""
         if self._was_deleted and not self._is_finishing and self._in_flight is None:
             self._was_deleted = False
-            if not self._is_done:
+            # After the body was left, nobody is to be cancelled any more.
+            if not self._is_done and not self._has_left:
                 super()._lose(LossReason.DELETED)
 
     async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:

@@ -71,9 +71,10 @@ ROWS = [
         for name in ("queues.py:consume", "queues.py:below", "queues.py:turns", "board.py:work")
     ),
     Row(
+        # 71073 has found a bug.
         "recipes/queues.py:letters",
-        range(1000, 1012),
-        range(3000, 3012),
+        [*range(1000, 1012), 71073],
+        [*range(3000, 3012), 71073],
         (
             "moved to the dead letters as its last attempt ended",
             "moved to the dead letters by the consumer after the last one",
