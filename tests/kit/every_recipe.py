@@ -68,7 +68,8 @@ async def downgraded(client: Client, path: str) -> AsyncIterator[aiolead.types.W
 @asynccontextmanager
 async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]:
     """Runs a key that is not done by the end: `DONE` has one that is."""
-    async with aiolead.Once(client, path).claim("key") as run:
+    # Without a look for old keys, nothing goes on in the background when the run has ended.
+    async with aiolead.Once(client, path, ttl=None).claim("key") as run:
         assert run is not None
         yield run
         await run.release()
