@@ -36,18 +36,20 @@ NOBODY = ("vacant", "free", "unused")
 IN_USE = {"key": "q", "path": "/q", "type": "queue", "state": "in use", "note": "3 items"}
 
 
+HOLDER = {
+    "key": "k",
+    "name": "host-1:4711",
+    "token": "7",
+    "began": 90.0,
+    "not_before": 90.0,
+    "ended": None,
+    "silent_since": None,
+    "is_paused": False,
+    "gap": None,
+}
+
+
 def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served) -> None:
-    holder = {
-        "key": "k",
-        "name": "host-1:4711",
-        "token": "7",
-        "began": 90.0,
-        "not_before": 90.0,
-        "ended": None,
-        "silent_since": None,
-        "is_paused": False,
-        "gap": None,
-    }
     queues = [
         {
             "key": f"k{n}",
@@ -55,7 +57,7 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
             "state": state,
             "note": "",
             "type": "" if state == "unused" else "election",
-            "holders": [] if state in NOBODY else [holder],
+            "holders": [] if state in NOBODY else [HOLDER],
             "more_holders": 0,
             "contenders": 1,
             "changed": 90.0,
@@ -272,3 +274,14 @@ def test_ends_of_long_paths_are_visible(
     expect(path.locator("bdi")).to_have_attribute("title", f"{LONG}-003")
     check_access(page, f"paths-{count}-{width}")
     check_size(page)
+
+
+def test_permits_of_a_semaphore_are_counted(context: BrowserContext, dashboard: Served) -> None:
+    held = {"type": "semaphore", "state": "held", "holders": [HOLDER, {**HOLDER, "key": "l"}]}
+    row = {**IN_USE, **held, "more_holders": 3, "contenders": 6, "note": ""}
+    page = context.new_page()
+    page.add_init_script(HANDMADE)
+    page.goto(f"{dashboard.url}#/q")
+    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot([row], 1))
+    expect(page.locator("#detail-type")).to_have_text("semaphore · 5 permits held")
+    expect(page.locator("#holders > li")).to_have_count(2)

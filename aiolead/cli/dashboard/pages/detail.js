@@ -64,7 +64,8 @@ export function draw() {
   const isQueue = row.state !== "in use"; // else it has members, but no terms
   $("detail-body").classList.toggle("is-other", !isQueue);
   showState($("detail-state"), row.state);
-  say($("detail-type"), [row.type || "nobody has contended here yet", row.note].filter(Boolean).join(" · "));
+  const permits = row.type === "semaphore" && `${plural(row.holders.length + row.more_holders, "permit")} held`;
+  say($("detail-type"), [row.type || "nobody has contended here yet", permits, row.note].filter(Boolean).join(" · "));
   $("detail-families").hidden = !row.families.length;
   say($("detail-families"), `Not all of these exclude each other: ${row.families.join(", ")}.`);
   const holders = known?.holders ?? row.holders;
