@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from http.client import HTTPConnection
 from typing import Any, Self
@@ -22,8 +22,10 @@ from aiolead.cli.dashboard.connections import (
     MOST_ADMITTED,
     MOST_STREAMS,
     MOST_UNAUTHENTICATED,
+    BrowserConnections,
 )
 from aiolead.cli.dashboard.doors import Doors, host_of, is_loopback
+from aiolead.cli.dashboard.site import make_site
 from aiolead.cli.dashboard.state import MOST_QUEUES, MOST_TERMS, MOST_WAITING
 from aiolead.cli.dashboard.state import detail as detail_as_value
 from aiolead.cli.dashboard.state import queue as queue_as_value
@@ -487,6 +489,38 @@ def test_listeners_of_one_user_keep_out_nobody(request: pytest.FixtureRequest, n
         assert one.status("/state", **KNOWN) == 200
         assert listeners[-1].event() == ("", "")
         assert listeners[-1].until(lambda _: True)
+
+
+async def test_request_is_refused_while_too_many_are_answered() -> None:
+    connections = BrowserConnections(most_admitted=1)
+    first, second = (connections.open("127.0.0.1", lambda: None) for _ in range(2))
+    assert connections.admit(first)
+    site = make_site(Doors("127.0.0.1", 1), connections, StateStream(Scene(), lambda: 1.0))
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/state",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "server": ("127.0.0.1", 1),
+    }
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request"}
+
+    async def status() -> int:
+        sent.clear()
+        await site({**scope, "state": {"connection": second}}, receive, send)
+        return int(sent[0]["status"])
+
+    assert await status() == 503
+    assert (b"retry-after", b"10") in sent[0]["headers"]
+    connections.rest(first)
+    assert await status() == 200
 
 
 def test_browsers_have_streams_of_their_own(locked: Served) -> None:
