@@ -95,7 +95,7 @@ def test_each_state_has_its_own_look(context: BrowserContext, dashboard: Served)
     assert len(looks(servers.all())) == len(SERVERS)
     expect(page.locator("#tile-servers")).to_contain_text("1 / 6")
     expect(page.locator("#tile-servers")).to_contain_text("no quorum")
-    expect(page.locator("#tile-problems")).to_contain_text("127 paths, 5 servers")
+    expect(page.locator("#tile-problems")).to_contain_text("127 paths, 4 servers, no quorum")
     expect(page.locator("#tile-sessions")).to_contain_text("1 silent")
     expect(page.locator("#note")).to_have_text(
         f"{len(QUEUES) + 2} paths, 3 more than fit here, 2 more unreadable"

@@ -155,10 +155,10 @@ function showOverview() {
   const { overview, servers } = state;
   tile("elections", String(overview.elections), plural(overview.leaders, "leader"));
   const ofPaths = overview.problems, ofServers = servers?.problems ?? 0, isCurrent = state.session.is_current;
-  const wrong = [ofPaths && plural(ofPaths, "path"), ofServers && plural(ofServers, "server")].filter(Boolean);
-  if (!isCurrent) wrong.push("last known");
-  tile("problems", String(ofPaths + ofServers), wrong.join(", ") || (servers ? "all well" : "servers not asked yet"),
-    ofPaths + ofServers > 0);
+  const isApart = servers && !servers.has_quorum, down = ofServers - (isApart ? 1 : 0);
+  const wrong = [ofPaths && plural(ofPaths, "path"), down && plural(down, "server"), isApart && "no quorum"].filter(Boolean);
+  tile("problems", String(ofPaths + ofServers),
+    wrong.join(", ") || (!isCurrent ? "last known" : servers ? "all well" : "servers not asked yet"), ofPaths + ofServers > 0);
   tile("contenders", String(overview.contenders), "");
   tile("sessions", String(overview.sessions),
     overview.silent ? `${overview.silent} silent` : "", Boolean(overview.silent));
