@@ -274,6 +274,8 @@ class AvailableItems:
         self._claimed_since: set[str] = set()
         """Items of `_of_others` that were taken out of the heap."""
         self._invalid: set[str] = set()
+        self._others: set[str] = set()
+        """The children that are no items, as of the last look: each is looked at once."""
         self._set_aside: dict[str, Watch | None] = {}
         """Items that others have put znodes below, with the watch on those."""
         self._warnings = client.backend.shared(items_path, PathWarnings)
@@ -412,7 +414,9 @@ class AvailableItems:
                 self._set_aside.pop(name, None)
 
     def _changed_below(self, name: str, event: WatchEvent) -> None:
-        self._set_aside.pop(name, None)
+        # Each claim changes something below its item: the next look shows whether it is free.
+        if name in self._set_aside:
+            self._set_aside[name] = None
         self._on_event(event)
 
     def _forget_watch(self, name: str) -> None:
@@ -531,9 +535,11 @@ class AvailableItems:
 
     async def _refuse_others(self) -> None:
         """Raise `MixedLayoutError` if contenders for something else are among the items."""
-        others = [name for name in self._present.names or () if self._key(name) is None]
-        if others:
-            await refuse_holders(self._client, self.items_path, others)
+        others = {name for name in self._present.names or () if self._key(name) is None}
+        new = others - self._others
+        if new:
+            await refuse_holders(self._client, self.items_path, sorted(new))
+        self._others = others
 
     async def _look_for_orphans(self) -> None:
         """Look for claims that another process has left in our session, and delete those.
