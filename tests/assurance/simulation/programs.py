@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead.errors import ConnectFailed, SessionError
-from aiolead.testing.history.events import Revoked
+from aiolead.testing.history.events import NodeCreated, Revoked
 from aiolead.testing.simulation import Process, World, told
 
 Contend = Callable[[Any], Awaitable[object]]
@@ -144,11 +144,16 @@ def claimed(world: World, who: str, item: Any, *, may_be_revoked: bool = True) -
     """
     history = world.history
     history.joined(item.path, who)
+    created = next(
+        (e.at for e in history.events if isinstance(e, NodeCreated) and e.czxid == item.token), 0.0
+    )
     if may_be_revoked and any(
-        isinstance(e, Revoked) and e.line == item.path for e in history.events
+        isinstance(e, Revoked) and (e.line == item.path or (e.contender == who and e.at >= created))
+        for e in history.events
     ):
         # An operator has deleted a claim on it before. This one has the same name. So a late
         # request of the owner of the earlier claim may delete this one. (I1 is checked still.)
+        # Or an operator has ended the session before the answer to the claim came.
         history.revoked(item.path, who)
     signal = item._on_lost
     told(history, item.path, who, item)
