@@ -59,7 +59,8 @@ async def enter_again(bench: Bench) -> None:
 async def revoke(bench: Bench) -> None:
     """From the call until the leader is notified."""
     other = Election(await bench.client(), PATH, identity=IDENTITY)
-    async with Election(await bench.client(), PATH, identity=IDENTITY).leadership() as term:
+    asked = Election(await bench.client(), PATH, identity=IDENTITY, on_revocation="ignore")
+    async with asked.leadership() as term:
         async with anyio.create_task_group() as tasks:
             await bench.start()
             tasks.start_soon(other.revoke)

@@ -33,7 +33,7 @@ def test_recipe_stays_below_its_bounds(recipe: str, backend: Backend) -> None:
 
 def test_page_has_a_row_for_each_recipe() -> None:
     table = PAGE.partition("<!-- rates -->")[2].partition("<!-- end of rates -->")[0]
-    names = re.findall(r"^\| `?([A-Z][A-Za-z.]*`?(?: \([a-z]+\))?)", table, re.MULTILINE)
+    names = re.findall(r"^\| `?([A-Z][A-Za-z_.]*`?(?: \([a-z]+\))?)", table, re.MULTILINE)
     assert [name.replace("`", "") for name in names] == list(RECIPES)
 
 

@@ -425,7 +425,7 @@ async def test_events_tell_retries_and_the_end(link: Link) -> None:
     assert [event.name for event in seen] == list(names)
     for number, event in enumerate(seen, 1):
         fields = event.fields
-        assert (event.path, fields["item"], fields["attempts"]) == (PATH, ITEM[6:], number)
+        assert (event.path, fields["item"], fields["attempt"]) == (PATH, ITEM[6:], number)
     ends = [e.fields["reason"] for e in events if e.name is EventName.TENURE_ENDED]
     assert ends == ["released", "given up"]
 
