@@ -50,7 +50,7 @@ from .recipe import (
     explain_arguments,
 )
 from .reporting import RecipeReporting
-from .rivals import LastLooks, Rival, ask
+from .rivals import HolderQuery, LastLooks, Rival, ask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -510,7 +510,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         in_front, look = False, None
         looks = client.backend.shared(None, LastLooks)
         if timeout and not self._is_silent:
-            look = looks.add(client, place.holder_query, timeout)
+            look = looks.add(client, partial(_query_of, place), timeout)
         self._was_connected = client.state is SessionState.CONNECTED
         # Usually it is connected, and thousands of waiters then need no subscription.
         unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
@@ -527,9 +527,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         return in_front
 
     def _note_obstacle(self, place: Place, holder: Rival | None) -> None:
-        self._obstacle = place.obstacle()
-        is_held = not self._obstacle.endswith(OWNERLESS)
-        self._holder = holder if is_held else None
+        self._obstacle, self._holder = place.obstacle(), holder
 
     def _on_state(self, state: SessionState, _session_id: int) -> None:
         self._was_connected = self._was_connected or state is SessionState.CONNECTED
@@ -540,7 +538,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         lost = "the connection was lost before it was known whether it is our turn: try again"
         in_front = await at_once(client, partial(try_acquire, client, place), lost=lost)
         if not in_front:
-            query = None if self._is_silent else place.holder_query()
+            query = None if self._is_silent else _query_of(place)
             self._note_obstacle(place, await ask(client, query))
         return in_front
 
@@ -566,6 +564,11 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         timed_out.holder, timed_out.since = holder.identity, holder.since
         timed_out.position = holder.position
         return timed_out
+
+
+def _query_of(place: Place) -> HolderQuery | None:
+    """The query for the holder that a place waits for; None if it is known that nobody holds."""
+    return None if place.obstacle().endswith(OWNERLESS) else place.holder_query()
 
 
 def silence(context: object) -> None:

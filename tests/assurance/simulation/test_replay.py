@@ -106,6 +106,7 @@ def test_later_stream_of_faults_keeps_the_first_one(
         assert schedule.numbers == tuple(range(len(schedule.faults)))
     text = "\n".join(schedule.to_json() for schedule in alone)
     text = text.replace('"grace_period"', '"wind_down"')  # as it was called then
+    text = text.replace(', "engine": ""', "")  # which came later
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == "938dbbca896a9b52"
 
 
