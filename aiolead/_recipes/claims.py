@@ -168,7 +168,7 @@ class ClaimNaming:
         def is_ours(seen: bytes, stat: Stat) -> bool:
             if self._is_being_claimed:
                 return False  # it is the wanted one
-            return seen == data and self._fixed.is_from_lost_create(stat)
+            return self._fixed.may_be_from(seen, data) and self._fixed.is_from_lost_create(stat)
 
         await find_at(self._client, path, is_ours, found)
 

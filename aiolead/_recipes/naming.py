@@ -340,6 +340,14 @@ class Fixed:
         """Whether what is at the path is from a lost create of this client."""
         return self.registry.is_from_lost_create(self._client, self.full_path, stat)
 
+    def may_be_from(self, seen: bytes, data: bytes) -> bool:
+        """Whether a znode of our session with these data may be from a create with `data`.
+
+        The former owner of the path changes the data of the next one, if it believes to delete its
+        own znode. Only in a session that another library shares do data say whose it is.
+        """
+        return seen == data or not self._client.backend.is_session_shared
+
     def is_left_behind(self, stat: Stat) -> bool:
         """Whether another process that had our session has made it; see `OwnZnodes`."""
         return self.registry.is_left_behind(self._client, stat)
@@ -356,7 +364,7 @@ class Fixed:
             if self._is_unique:
                 is_claimed = stat.czxid in self.registry.claimed
                 return stat.ephemeral_owner == session_id and not is_claimed
-            return seen == data and self.is_from_lost_create(stat)
+            return self.may_be_from(seen, data) and self.is_from_lost_create(stat)
 
         await find_at(self._client, path, is_ours, found)
 

@@ -343,7 +343,8 @@ class Znode:
 
         def judge(seen: tuple[bytes, Stat]) -> None:
             data, stat = seen
-            is_ours = data == self.data and naming.is_from_lost_create(stat)
+            may_be_ours = naming.may_be_from(data, self.data)
+            is_ours = may_be_ours and naming.is_from_lost_create(stat)
             if naming.judge(stat, is_ours=is_ours):
                 self.take(Created(naming.path, stat))
 
