@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 
 import anyio
 
-from .._util.contender_names import LAST_SEQUENCE as LAST_SEQUENCE
 from .._util.escaping import described, get_logger
 from .._util.internal_errors import call_back
 from .._util.parsing import MalformedError

@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 
 from .._client.fast import current_task_id
+from .._util.contender_names import LAST_SEQUENCE
 from ..abc import CoordinationClient, Reply
 from ..errors import (
     ConfigurationError,
@@ -45,7 +46,6 @@ from .errors import with_parent
 from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope, left_by_another
 from .neighbours import ITEM, refuse_holders
 from .queue_items import (
-    LAST_SEQUENCE,
     MOST_ITEMS,
     AvailableItems,
     DelayNames,
