@@ -290,10 +290,12 @@ class Once(HoldingRecipe[Run]):
     Any number of tasks may use one object. Nothing else may create znodes below the path: a
     persistent one is a done key. To have a key run again, delete its znode.
 
-    Args: as for `Lock`, without `layout`, and
+    Args:
         keep: how many done keys are remembered, 1 to 20,000.
         ttl: how long they are remembered, in seconds; 30 days by default. None: while there are not
             too many.
+
+    Other arguments: as for `Lock`, without `layout`.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -345,13 +347,15 @@ class Once(HoldingRecipe[Run]):
                 once. When it is up, entering raises `AcquireTimeout`.
 
         Leaving waits until the servers have confirmed that the key is done, for a third of the
-        session timeout at most, also when cancelled. Further errors on leaving:
-            ClaimLost: the run was lost, also if that came out only as the key was to be marked. The
-                key may run again.
-            ConnectionLossError: no server has confirmed in that time. The client goes on; the key
-                runs again if the session ends first.
-            ReleaseError: the servers refuse to mark the key, so it stays claimed until the session
-                ends.
+        session timeout at most, also when cancelled.
+
+        Raises:
+            ClaimLost: on leaving: the run was lost, also if that came out only as the key was to be
+                marked. The key may run again.
+            ConnectionLossError: on leaving: no server has confirmed in that time. The client goes
+                on; the key runs again if the session ends first.
+            ReleaseError: on leaving: the servers refuse to mark the key, so it stays claimed until
+                the session ends.
 
         For other errors, cancellation and connection loss see `TenureContext`.
         """

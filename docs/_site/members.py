@@ -14,7 +14,7 @@ from pathlib import Path
 API = Path(__file__).resolve().parents[1] / "reference" / "api"
 BLOCKING = "aiolead.blocking"
 
-NAMES = re.compile(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n)+)", re.MULTILINE)
+NAMES = re.compile(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n?)+)", re.MULTILINE)
 
 
 def names_on(page: str) -> list[tuple[str, str]]:

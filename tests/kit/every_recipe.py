@@ -20,6 +20,7 @@ import anyio
 import aiolead
 from aiolead import Client, NoNodeError
 from aiolead._recipes.rate_limit import Write
+from aiolead.errors import CoordinationError
 from aiolead.types import Codec
 
 SESSION = 4.0
@@ -70,7 +71,8 @@ async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]
     """Runs a key that is not done by the end: `DONE` has one that is."""
     # Without a look for old keys, nothing goes on in the background when the run has ended.
     async with aiolead.Once(client, path, ttl=None).claim("key") as run:
-        assert run is not None
+        if run is None:
+            raise CoordinationError("another client has made the znode of a done key")
         yield run
         await run.release()
 

@@ -170,7 +170,8 @@ def waiting(scene: Held) -> Use:
         if scene.prepare is not None:
             await scene.prepare(helper, PATH)
         with anyio.CancelScope() as scope:
-            async with scene.enter(helper, PATH):
+            # A leader that is asked by its data to resign does so.
+            async with documented(), scene.enter(helper, PATH):
                 await meanwhile(client, wait_while_attacked)
                 scope.cancel()
 
