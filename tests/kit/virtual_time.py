@@ -83,6 +83,11 @@ def virtually(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return pytest.mark.parametrize("backend", ["asyncio", "trio"])(play)
 
 
+goes_by_the_virtual_clock = pytest.mark.skipif(
+    clients.OVER_AIOZK, reason="counts what virtual time allows: adapted clients have their own"
+)
+
+
 CLIENTS = frozenset({"client", "other", "a", "b", "c"})
 
 

@@ -10,10 +10,19 @@ import anyio
 import pytest
 from assurance.simulation.recipes.rates import most_beyond
 from conftest import ServerUnderTest
-from kit.clients import JumpingClock, in_memory
+from kit.clients import JumpingClock, in_memory, watches_the_bytes
 from kit.every_recipe import calls_taken, rate_limit
 from kit.faults import end_session
-from kit.virtual_time import Drop, Link, VirtualClock, embedded, lost_message, passes, virtually
+from kit.virtual_time import (
+    Drop,
+    Link,
+    VirtualClock,
+    embedded,
+    goes_by_the_virtual_clock,
+    lost_message,
+    passes,
+    virtually,
+)
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import with_virtual_server as on_virtual_server
 
@@ -279,6 +288,7 @@ async def test_lost_message_grants_nothing_twice(drop: Drop) -> None:
             assert taken == made * (2 if drop is EmbeddedServer.drop_reply else 1)
 
 
+@goes_by_the_virtual_clock
 @virtually
 async def test_share_is_lost_with_its_process() -> None:
     async with embedded() as server, connect_virtually(server) as b:
@@ -300,6 +310,7 @@ async def test_expired_session_changes_nothing() -> None:
         assert await calls_taken(client, PATH) == 2
 
 
+@watches_the_bytes
 @virtually
 async def test_lost_connection_leaves_the_calls_at_hand() -> None:
     async with embedded() as server:
@@ -320,6 +331,7 @@ async def test_lost_connection_leaves_the_calls_at_hand() -> None:
             await limit.acquire()
 
 
+@watches_the_bytes
 @virtually
 async def test_try_does_not_wait_for_a_connection() -> None:
     async with embedded() as server:
@@ -344,6 +356,7 @@ async def test_try_does_not_wait_for_a_connection() -> None:
             assert await limit.try_acquire()
 
 
+@goes_by_the_virtual_clock
 @virtually
 async def test_late_answer_and_late_process_use_no_calls() -> None:
     """Tokens are dropped `max_age` seconds after they were due."""
@@ -363,6 +376,7 @@ async def test_late_answer_and_late_process_use_no_calls() -> None:
         assert limit._share is not share
 
 
+@watches_the_bytes
 @virtually
 async def test_answer_that_takes_longer_than_max_age_is_reported(
     caplog: pytest.LogCaptureFixture,
@@ -543,6 +557,7 @@ async def test_data_that_are_no_limit_are_refused(client: Client) -> None:
 # --- real servers --------------------------------------------------------------------------------
 
 
+@pytest.mark.only_zookeeper("a session that outlives its connection")
 @pytest.mark.prefers_real_servers
 async def test_limit_holds_in_real_time_while_sessions_end(
     server: ServerUnderTest, a: Client, b: Client
