@@ -8,8 +8,8 @@ Names that programs construct or catch every day are in `aiolead`, the errors ar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._client.api.client_backend import ClientBackend as ClientBackend
-    from ._client.api.client_backend import ClientLease as ClientLease
+    from ._client.api.client import ClientBackend as ClientBackend
+    from ._client.api.client import ClientLease as ClientLease
     from ._client.api.client_watches import ClientWatch as ClientWatch
     from ._client.api.client_watches import WatchStream as WatchStream
     from ._client.api.pending_reply import PendingReply as PendingReply
@@ -89,7 +89,7 @@ else:
     _exports = Exports(
         __name__,
         {
-            "_client.api.client_backend": "ClientBackend ClientLease",
+            "_client.api.client": "ClientBackend ClientLease",
             "_client.api.client_watches": "ClientWatch WatchStream",
             "_client.api.transactions": "Fence FencedTransaction Reads Transaction",
             "_client.api.pending_reply": "PendingReply",

@@ -1,8 +1,7 @@
 """The API that users call: the client, its operations, transactions, watches and streams.
 
-client                         the client: its session, and the operations of znodes
+client                         the client: its session, operations of znodes, part for recipes
 session_states                 the states of the session, as they change
-client_backend                 the part for recipes and adapters
 operations                     checks of arguments, encoded requests, parsers of answers
 pending_reply                  the awaitable answer
 transactions                   several writes; the same while a znode exists; several reads

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ..._client.api.client import Client
-from ..._client.api.client_backend import ClientBackend
+from ..._client.api.client import Client, ClientBackend
 from ..._client.api.client_watches import ClientWatch
 from ..._recipes.contender_queue import AheadEvent
 from ...model import EventType, SessionState, WatchEvent
