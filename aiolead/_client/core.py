@@ -91,7 +91,9 @@ class Core:
         # By what makes them, then by path.
         self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
-        self._first_serial = self._next_serial = first_serial
+        self.first_serial = first_serial
+        self.last_serial = first_serial - 1
+        """The number that `Backend.serial` gave last, to any view."""
         self._holders_gone: anyio.Event | None = None
         self._due = anyio.Event()
         """Wakes the timekeeper."""
@@ -230,15 +232,6 @@ class Core:
             value = made[path] = make()
             self._shared_lately.append(value)
         return value
-
-    def serial(self) -> int:
-        self.check_home()
-        serial = self._next_serial
-        self._next_serial = serial + 1
-        return serial
-
-    def gave(self, serial: int) -> bool:
-        return self._first_serial <= serial < self._next_serial
 
     async def holders_gone(self) -> None:
         """Waits until every holder that lost its hold has released it."""

@@ -18,7 +18,7 @@ from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
 from ..._wire.requests import AuthPacket, GetACL, GetAllChildrenNumber, Multi, SetACL, Sync
 from ..._wire.versions import Feature
-from ...abc import CoordinationClient, EventHook, Hold, HoldOwner, Reply, Watch
+from ...abc import EventHook, Hold, HoldOwner, Reply, Watch
 from ...errors import (
     AioleadError,
     ConfigurationError,
@@ -119,7 +119,7 @@ class Client:
         self._scope = Scope(prefix, is_users=backend is None, default_acl=core.default_acl)
         self._handle = handle
         """Closes the client once no object of the program has it."""
-        self._backend = backend or ClientBackend(core, self._scope, handle, Client)
+        self._backend = backend or ClientBackend(core, self._scope, handle)
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value
@@ -554,20 +554,13 @@ class ClientBackend:
     Threads and forks: as `aiolead.abc.Backend`.
     """
 
-    __slots__ = ("_core", "_handle", "_scope", "_unlimited", "_view", "events", "lease")
+    __slots__ = ("_core", "_handle", "_scope", "_unlimited", "events", "lease")
 
-    def __init__(
-        self,
-        core: Core,
-        scope: Scope,
-        handle: ClientHandle | None,
-        view: Callable[[Core, str, ClientHandle | None, ClientBackend], CoordinationClient],
-    ) -> None:
+    def __init__(self, core: Core, scope: Scope, handle: ClientHandle | None) -> None:
         self._core = core
         self._scope = scope
         self._handle = handle
-        self._view = view
-        self._unlimited: CoordinationClient | None = None
+        self._unlimited: Client | None = None
         self.events: EventHook = core.reporting.hub.below(scope.prefix, core.clock)
         self.lease: ClientLease = ClientLease(core, scope.prefix)
 
@@ -592,9 +585,9 @@ class ClientBackend:
         reply.kind = replace(reply.kind, is_bound=True)
         return reply
 
-    def unlimited(self) -> CoordinationClient:
+    def unlimited(self) -> Client:
         if self._unlimited is None:
-            self._unlimited = self._view(self._core, self._scope.prefix, self._handle, self)
+            self._unlimited = Client(self._core, self._scope.prefix, self._handle, self)
         return self._unlimited
 
     def full_path(self, path: str) -> str:
@@ -609,10 +602,13 @@ class ClientBackend:
         return max(0.0, machine.sole_at - self._core.clock()) if machine.is_passed_on else 0.0
 
     def serial(self) -> int:
-        return self._core.serial()
+        core = self._core
+        core.check_home()
+        core.last_serial += 1
+        return core.last_serial
 
     def gave(self, serial: int) -> bool:
-        return self._core.gave(serial)
+        return self._core.first_serial <= serial <= self._core.last_serial
 
     def shared(self, path: str | None, make: Callable[[], T]) -> T:
         return self._core.shared("" if path is None else self._scope.full(path), make)
