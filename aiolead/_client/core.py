@@ -91,8 +91,8 @@ class Core:
         # By what makes them, then by path.
         self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
         self._shared_lately: deque[object] = deque(maxlen=KEPT)
-        self.first_serial = first_serial
-        self.last_serial = first_serial - 1
+        self.first_serial: int = first_serial
+        self.last_serial: int = first_serial - 1
         """The number that `Backend.serial` gave last, to any view."""
         self._holders_gone: anyio.Event | None = None
         self._due = anyio.Event()
