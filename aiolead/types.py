@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from ._recipes.hold import TenureStatistics as TenureStatistics
     from ._recipes.holding import TenureContext as TenureContext
     from ._recipes.layouts import Layout as Layout
+    from ._recipes.layouts import SequenceWarning as SequenceWarning
     from ._recipes.multi import Holdable as Holdable
     from ._recipes.multi import MultiHeld as MultiHeld
-    from ._recipes.names import SequenceWarning as SequenceWarning
     from ._recipes.neighbours import UnrecognizedChild as UnrecognizedChild
     from ._recipes.neighbours import unrecognized_children as unrecognized_children
     from ._recipes.once import Run as Run
@@ -101,8 +101,7 @@ else:
             "_recipes.view": "ChildrenView DataView View",
             "_recipes.hold": "Tenure TenureStatistics",
             "_recipes.barriers": "BarrierMember",
-            "_recipes.layouts": "Layout",
-            "_recipes.names": "SequenceWarning",
+            "_recipes.layouts": "Layout SequenceWarning",
             "_recipes.neighbours": "UnrecognizedChild unrecognized_children",
             "_recipes.service_registry": (
                 "ConsistentHash DownPolicy InstanceSource LeastLoaded Picker Registration "

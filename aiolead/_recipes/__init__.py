@@ -14,7 +14,7 @@ place                    acquiring, across lost connections and sessions
 contender_queue          a path with contenders in order, and one of them
 local_queue              shortcuts among the contenders of one client; can be deleted
 kernel                   pure: the order of contenders, and the znodes to watch
-layouts, names           the public value `Layout`; pure: names of contenders, and what fits them
+layouts                  the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes
 hold, holding            one unbroken time of holding; the `async with` around its body
 view, reading            latest-value views; reads that show all applied writes

@@ -29,7 +29,7 @@ from ..errors import AioleadError, NodeExistsError, NoNodeError, TransactionErro
 from ..model import ACL, CreateMode, Stat
 from ..paths import join
 from .errors import Action, Step, action_for, ensure_path
-from .names import CURATOR
+from .layouts import CURATOR
 from .reading import listed
 from .reporting import PathWarnings
 

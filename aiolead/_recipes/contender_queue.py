@@ -32,9 +32,8 @@ from .errors import TRIES, in_background
 from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
-from .layouts import Layout, Role, checked_names, names_of
+from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
 from .local_queue import LocalQueue
-from .names import WARN_FROM, Names, warn_of_the_end
 from .naming import Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure

@@ -39,7 +39,7 @@ from dataclasses import dataclass
 from .._util.contender_names import Role, leaders_of, leading
 from ..errors import MixedLayoutError
 from ..paths import join, sequence_of
-from .names import Names
+from .layouts import Names
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from ..errors import MixedLayoutError, NoAuthError
 from ..model import Stat
 from ..paths import basename, join, sequence_of
 from .kernel import in_order
-from .names import Names
+from .layouts import Names
 from .reading import listed
 
 KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)

@@ -27,8 +27,7 @@ from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
 from .hold import Held
 from .holding import Contest, HeldRecipe
-from .layouts import Layout, Role, checked_names
-from .names import Names
+from .layouts import Layout, Names, Role, checked_names
 from .naming import Fixed
 from .pending_delete import Departure
 from .place import Place

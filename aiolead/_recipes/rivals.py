@@ -21,7 +21,7 @@ from ..events import shown_holder
 from ..model import SessionState, Stat
 from ..paths import join, sequence_of
 from .kernel import in_order
-from .names import Names
+from .layouts import Names
 from .reading import listed, participant
 
 LONGEST = 1.0

@@ -27,8 +27,7 @@ from aiolead._recipes import neighbours as unrecognized
 from aiolead._recipes import queue_items as item_format
 from aiolead._recipes import reading as participants
 from aiolead._recipes import semaphore as parts
-from aiolead._recipes.layouts import LAYOUTS, Role, names_of
-from aiolead._recipes.names import LIBRARIES
+from aiolead._recipes.layouts import LAYOUTS, LIBRARIES, Role, names_of
 from aiolead._recipes.task_board import Progress, decode_result
 from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
@@ -357,7 +356,7 @@ PARSERS: tuple[Parser, ...] = (
     ),
     of_name(
         "layouts", _layouts,
-        "_recipes.names: Names.have Names.count_in Names.ours",
+        "_recipes.layouts: Names.have Names.count_in Names.ours",
     ),
     of_name(
         "the contender queue", _in_order, "_recipes.kernel: in_order",

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import aiolead
-from aiolead._recipes.names import LIBRARIES
+from aiolead._recipes.layouts import LIBRARIES
 from aiolead._util import contender_names
 
 pytestmark = pytest.mark.exhaustive(

@@ -13,8 +13,7 @@ from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import ACL, Client, CreateMode, Election, Lock, ReadWriteLock
-from aiolead._recipes.layouts import LAYOUTS, Role
-from aiolead._recipes.names import CURATOR
+from aiolead._recipes.layouts import CURATOR, LAYOUTS, Role
 from aiolead._recipes.neighbours import queue_order
 from aiolead.errors import (
     Blame,

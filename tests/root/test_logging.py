@@ -22,7 +22,7 @@ import aiolead
 import aiolead.events
 from aiolead import NoNodeError
 from aiolead._client.watchdog import _report
-from aiolead._recipes.names import SequenceWarning
+from aiolead._recipes.layouts import SequenceWarning
 from aiolead._util.escaping import get_logger
 from aiolead.errors import AioleadError, ConnectFailed, ReleaseError
 from aiolead.events import _LINES, LOGGERS, Event, EventHub, EventName
