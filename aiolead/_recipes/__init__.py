@@ -8,7 +8,6 @@ A recipe is one file: `election`, `lock`, `read_write`, `exclusive`, `semaphore`
 Each recipe is made of these mechanisms:
 
 znode, naming            the life of a znode of ours; its name, and the proof that it is ours
-znode_registry           the znodes of this client's recipes
 pending_delete           a delete that ends with the znode, or with a reported refusal
 place                    acquiring, across lost connections and sessions
 contender_queue          a path with contenders in order, and one of them

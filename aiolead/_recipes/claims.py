@@ -61,7 +61,7 @@ from .errors import (
 from .hold import Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
-from .naming import Fixed, Found, find_at
+from .naming import Fixed, Found, RegisteredNode, find_at
 from .pending_delete import Departure
 from .place import Alarm
 from .queue_items import AvailableItems, Content
@@ -69,7 +69,6 @@ from .reading import caught_up, read_data
 from .recipe import checked_number
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
-from .znode_registry import RegisteredNode
 
 Decode = Callable[[bytes], Content]
 """Decodes the data of an item; raises ValueError if they are invalid."""

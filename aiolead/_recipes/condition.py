@@ -36,13 +36,12 @@ from .errors import TRIES, Action, Step, action_for, before_next_try, in_backgro
 from .hold import Held
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role, names_of
-from .naming import Sequential
+from .naming import RegisteredNode, Sequential
 from .pending_delete import Departure
 from .place import Place, acquire
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .znode import NodeGone, Znode, ZnodeState
-from .znode_registry import RegisteredNode
 
 
 class Waiter:

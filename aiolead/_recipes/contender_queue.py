@@ -34,7 +34,7 @@ from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
 from .local_queue import LocalQueue
-from .naming import Sequential, delete_until_gone
+from .naming import RegisteredNode, Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure
 from .reading import (
@@ -51,7 +51,6 @@ from .recipe import OnDisconnect, checked_client, checked_path
 from .reporting import PathWarnings
 from .rivals import HolderQuery, front_of_queue
 from .znode import NodeGone, Znode, ZnodeState
-from .znode_registry import RegisteredNode
 
 _RULES = ElectionRules()
 """Those of every queue that is no election: one holds."""

@@ -18,8 +18,7 @@ import anyio
 from ..abc import CoordinationClient, Watch
 from ..errors import AioleadError, NoNodeError, SessionError
 from .errors import in_background
-from .naming import Naming, delete_until_gone
-from .znode_registry import RegisteredNode
+from .naming import Naming, RegisteredNode, delete_until_gone
 
 LONGEST = 60.0
 """The longest pause that grows by itself, in seconds."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .kernel import QueuePosition
-from .znode_registry import OwnNames
+from .naming import OwnNames
 
 
 class LocalQueue(OwnNames):

@@ -36,7 +36,7 @@ from .errors import until_done
 from .exclusive import OneZnode
 from .hold import Tenure
 from .holding import Contest, HoldingRecipe, TaskGuard, TenureContext
-from .naming import Fixed
+from .naming import Fixed, RegisteredNode
 from .pending_delete import Departure, PendingDelete
 from .place import Place
 from .reading import catch_up, over_sessions, read_participants
@@ -49,7 +49,6 @@ from .recipe import (
     checked_text,
 )
 from .trimming import Trimmer
-from .znode_registry import RegisteredNode
 
 MAX_KEY = 256
 """Longest key, in bytes of UTF-8."""

@@ -40,13 +40,22 @@ from ..paths import basename, join, parent
 from .beside import BodyScope
 from .errors import Step, before_next_try, log_refusal, may_be_applied, pause_until, with_parent
 from .holding import propagate
-from .naming import Fixed, Found, find_at, found_by, plain_delete, proven_delete
+from .naming import (
+    SEQUENCE_DIGITS,
+    Fixed,
+    Found,
+    RegisteredNode,
+    find_at,
+    found_by,
+    plain_delete,
+    proven_delete,
+    until_sole,
+)
 from .pending_delete import Departure
 from .reading import catch_up, listed, look_at_all
 from .recipe import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .view import leaves_here
 from .znode import Znode, ZnodeState
-from .znode_registry import SEQUENCE_DIGITS, RegisteredNode, until_sole
 
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
 
@@ -406,7 +415,7 @@ class ZnodeKeeper:
             self._confirmed(generation, self._own.data)
 
     # The answer that shows an existing znode decides at once whether it belongs to this client:
-    # see `znode_registry`.
+    # see `naming`.
 
     def _seen(self, look: Reply[Stat | None]) -> None:
         """Process the answer to a look at the znode."""

@@ -37,7 +37,7 @@ from .errors import TRIES
 from .hold import Held
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
-from .naming import Fixed, Naming, Sequential
+from .naming import Fixed, Naming, OwnNames, Sequential
 from .neighbours import (
     KAZOOS_PERMIT,
     LEASES,
@@ -54,7 +54,6 @@ from .reporting import PathWarnings
 from .rivals import HolderQuery, some_holder
 from .shared_value import write
 from .znode import NodeGone, Znode, ZnodeState
-from .znode_registry import OwnNames
 
 _PARTS = ("locks", LEASES, "limit")
 """Curator's children of the path."""

@@ -10,8 +10,7 @@ The znode exists exactly as long as its owner wants it, whatever is cancelled or
 * The znode may be watched: the observer is notified when others delete it.
 
 docs/explanation/ephemeral-znodes.md has the table of states. `naming` knows how the znode is named,
-found and deleted. `error_policy` decides about errors of servers. `znode_registry` says what proves
-that a znode is ours.
+found and deleted, and what proves that it is ours. `errors` decides about errors of servers.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, EventType, Stat, WatchEvent
 from .errors import Action, Step, action_for, in_background, may_be_applied, pause, until_done
-from .naming import Fixed, Naming, delete_until_gone
+from .naming import Fixed, Naming, RegisteredNode, delete_until_gone, until_sole
 from .pending_delete import Departure
-from .znode_registry import RegisteredNode, until_sole
 
 R = TypeVar("R")
 

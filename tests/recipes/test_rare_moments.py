@@ -16,9 +16,8 @@ from recipes.blocks import Holder, enter
 
 from aiolead import AcquireTimeout, Client, CreateMode, Election, Fenced, Lock, LockLost
 from aiolead._recipes.layouts import Role, names_of
-from aiolead._recipes.naming import Sequential
+from aiolead._recipes.naming import OwnNames, Sequential
 from aiolead._recipes.znode import Znode, ZnodeState
-from aiolead._recipes.znode_registry import OwnNames
 from aiolead.errors import LossReason
 from aiolead.model import SessionState
 from aiolead.testing import EmbeddedServer, OpCode

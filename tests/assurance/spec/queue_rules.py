@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from aiolead._recipes.znode_registry import SEQUENCE_DIGITS
+from aiolead._recipes.naming import SEQUENCE_DIGITS
 
 
 @dataclass(frozen=True, slots=True)
