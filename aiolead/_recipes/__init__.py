@@ -9,13 +9,13 @@ Each recipe is made of these mechanisms:
 
 znode, naming            the life of a znode of ours; its name, and the proof that it is ours
 pending_delete           a delete that ends with the znode, or with a reported refusal
-place                    acquiring, across lost connections and sessions
 contender_queue          a path with contenders in order, and one of them
 local_queue              shortcuts among the contenders of one client; can be deleted
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes
-hold, holding            one unbroken time of holding; the `async with` around its body
+hold                     acquiring, across lost connections and sessions; a time of holding
+holding                  the `async with` that acquires, and releases behind its body
 view, reading            latest-value views; reads that show all applied writes
 beside                   a function that runs beside the body of an `async with`
 errors                   what is done about each error of a server: a table; missing parents

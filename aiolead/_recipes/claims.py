@@ -58,12 +58,11 @@ from .errors import (
     until_answered,
     with_parent,
 )
-from .hold import Tenure
+from .hold import Alarm, Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
 from .naming import Fixed, Found, RegisteredNode, find_at
 from .pending_delete import Departure
-from .place import Alarm
 from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data
 from .recipe import checked_number

@@ -33,12 +33,11 @@ from . import contender_queue
 from .condition_signals import AT_ONCE, ConditionSignals, Waiters
 from .contender_queue import ContenderQueue, LocalContenders, created, found_lost, prefix_of
 from .errors import TRIES, Action, Step, action_for, before_next_try, in_background, until_done
-from .hold import Held
+from .hold import Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role, names_of
 from .naming import RegisteredNode, Sequential
 from .pending_delete import Departure
-from .place import Place, acquire
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .znode import NodeGone, Znode, ZnodeState

@@ -17,8 +17,8 @@ from ..paths import join
 from .codec import Codec, checked_codec, decoded, encoded
 from .contender_queue import Contender, ContenderQueue
 from .errors import ensure_path, until_answered
+from .hold import acquire
 from .layouts import Layout, Role
-from .place import acquire
 from .recipe import Recipe, checked_count, checked_path
 from .shared_value import Contended, checked_rng, read, update, write
 

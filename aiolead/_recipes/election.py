@@ -39,10 +39,10 @@ from .beside import beside_body
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hand_over import PATIENCE, HandOver, report_ready
+from .hold import Place
 from .holding import HoldingRecipe, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority, names_of
 from .neighbours import queue_order
-from .place import Place
 from .preference import MakePlace, preferring
 from .reading import participant
 from .recipe import (

@@ -29,7 +29,7 @@ from ..errors import (
 from ..model import EventType, Participant, WatchEvent
 from ..paths import basename
 from .errors import Step, before_next_try, until_answered
-from .place import Alarm
+from .hold import Alarm
 from .reading import MAX_IDENTITY, is_ready, ready
 from .recipe import checked_text, checked_wait
 from .znode import Znode

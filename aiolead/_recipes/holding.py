@@ -37,8 +37,7 @@ from ..errors import (
 from ..events import OWNERLESS
 from ..model import ACL, SessionState
 from .errors import at_once
-from .hold import Held, Tenure
-from .place import Place, acquire, try_acquire
+from .hold import Held, Place, Tenure, acquire, try_acquire
 from .recipe import (
     OnDisconnect,
     checked_acl,

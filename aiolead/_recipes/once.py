@@ -34,11 +34,10 @@ from ..model import ACL, Participant, Stat
 from ..paths import join
 from .errors import until_done
 from .exclusive import OneZnode
-from .hold import Tenure
+from .hold import Place, Tenure
 from .holding import Contest, HoldingRecipe, TaskGuard, TenureContext
 from .naming import Fixed, RegisteredNode
 from .pending_delete import Departure, PendingDelete
-from .place import Place
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import (
     OnDisconnect,

@@ -29,11 +29,11 @@ from .._util.contender_names import rules_of
 from ..errors import BadVersionError, NoAuthError, NoNodeError
 from ..paths import join, sequence_of
 from .contender_queue import Contender, ContenderQueue
+from .hold import Place
 from .holding import Contest
 from .naming import Sequential
 from .neighbours import MOST_READ, queue_order
 from .pending_delete import Departure
-from .place import Place
 from .reading import asking, is_request
 from .rivals import HolderQuery
 from .znode import NodeGone, Znode

@@ -25,12 +25,11 @@ from ..paths import join
 from . import contender_queue
 from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
-from .hold import Held
+from .hold import Held, Place
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
 from .naming import Fixed
 from .pending_delete import Departure
-from .place import Place
 from .recipe import OnDisconnect
 from .znode import HoldOptions, Znode
 

@@ -34,7 +34,7 @@ from ..model import ACL, Created, CreateMode, Participant, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
 from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
-from .hold import Held
+from .hold import Alarm, Held, acquire, discard_all, try_acquire
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
 from .naming import Fixed, Naming, OwnNames, Sequential
@@ -47,7 +47,6 @@ from .neighbours import (
     refuse_owned,
 )
 from .pending_delete import Departure
-from .place import Alarm, acquire, discard_all, try_acquire
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings

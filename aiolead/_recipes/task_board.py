@@ -54,7 +54,7 @@ from .trimming import Trimmer
 from .view import ChildReader, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
-    from .place import Place
+    from .hold import Place
 
 
 class TaskPhase(enum.Enum):

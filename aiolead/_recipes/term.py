@@ -11,8 +11,7 @@ import anyio.lowlevel
 from ..errors import LeadershipLost, LossReason
 from ..model import Participant
 from .hand_over import PATIENCE, HandOver
-from .hold import Tenure
-from .place import Place
+from .hold import Place, Tenure
 
 if TYPE_CHECKING:
     from .contender_queue import ContenderQueue

@@ -15,7 +15,7 @@
   it is a cheaper `sync`, which comes behind the end of the session: our server learns of the end
   first, and closes the connection. A `sync` may slip in between the decision to end a session and
   its queueing. So a `sync` counts only while the previous proof holds, and a client whose proof has
-  run out takes two writes: `_recipes.place`.
+  run out takes two writes: `_recipes.hold`.
 * An observer may be fed by a follower (`observerMasterPort`). Then a touch takes two hops, each
   collected by a timer of its own: observer to follower, follower to leader. The same steps prove
   each hop. After the first round, the follower has the touch of `a`: the second request came to
