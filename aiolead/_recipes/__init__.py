@@ -10,7 +10,6 @@ Each recipe is made of these mechanisms:
 znode, naming            the life of a znode of ours; its name, and the proof that it is ours
 pending_delete           a delete that ends with the znode, or with a reported refusal
 contender_queue          a path with contenders in order, and one of them
-local_queue              shortcuts among the contenders of one client; can be deleted
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes

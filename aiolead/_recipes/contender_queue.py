@@ -1,7 +1,6 @@
 """A queue of contenders at a path, and one contender in it.
 
-docs/explanation/contention.md explains the order, `kernel` has it. `LocalContenders` is what the
-contenders of one client on one path share.
+docs/explanation/contention.md explains the order, `kernel` has it.
 
 The number of a contender is the parent's count of creates, 31 bits. At its end servers repeat the
 last number (since ZOOKEEPER-3249), or hand out negative ones: the order is lost, and several
@@ -12,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -33,8 +33,7 @@ from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
-from .local_queue import LocalQueue
-from .naming import RegisteredNode, Sequential, delete_until_gone
+from .naming import OwnNames, RegisteredNode, Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
 from .pending_delete import Departure
 from .reading import (
@@ -56,13 +55,22 @@ _RULES = ElectionRules()
 """Those of every queue that is no election: one holds."""
 
 
-class LocalContenders(LocalQueue):
-    """The knowledge that the contenders of one client in one queue share."""
+class LocalContenders(OwnNames):
+    """The contenders of one client in one queue: they know of each other, which saves requests.
 
-    __slots__ = ("_warnings", "fits", "look", "ownerless", "was_contended")
+    A queue works without most of this. Four hundred tasks of one process that wait for one lock are
+    four hundred znodes in a row. Nearly all of them are behind a znode of their own process, whose
+    number is known. So they need no listing, which is long in such a queue, and no second watch
+    (400 tasks took 0.07 s of processor time instead of 0.33 s).
+    """
+
+    __slots__ = ("_at", "_warnings", "fits", "front", "look", "ownerless", "was_contended")
 
     def __init__(self) -> None:
         super().__init__()
+        self._at: dict[int, str] = {}
+        self.front: str | None = None
+        """The last one that was first in the queue, where one holds at a time."""
         self.was_contended: bool = False
         """Whether the last listing of the queue showed others before us."""
         self.fits: list[tuple[Names, ElectionRules]] = []
@@ -78,6 +86,42 @@ class LocalContenders(LocalQueue):
         if self._warnings is None:
             self._warnings = client.backend.shared(path, PathWarnings)
         return self._warnings
+
+    def claim(self, name: str, sequence: int) -> None:
+        self._claimed[name] = sequence
+        self._at[sequence] = name
+
+    def forget(self, name: str) -> None:
+        sequence = self._claimed.pop(name, None)
+        if sequence is not None and self._at.get(sequence) == name:
+            del self._at[sequence]
+
+    def just_behind(self, sequence: int) -> QueuePosition | None:
+        """The position behind a contender of ours with the number just before; None without one.
+
+        Nobody is between two numbers in a row.
+        """
+        nearest = self._at.get(sequence - 1)
+        if nearest is None:
+            return None
+        return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
+
+    def without_look_ahead(self, position: QueuePosition) -> QueuePosition:
+        """Watch the nearest contender alone if it is ours: it says itself when it is the first."""
+        if len(position.watch) > 1 and self.is_claimed(position.watch[0]):
+            return replace(position, watch=position.watch[:1])
+        return position
+
+    def was_first(self, name: str, outlived: Sequence[str]) -> bool:
+        """Whether a contender that has gone is known to have been the first: then we are.
+
+        Another contender of this client is known to be first as soon as it is. So a waiter behind
+        it needs neither a look-ahead watch nor a listing.
+
+        False if it had gone before we saw both: the queue may have been deleted and created again,
+        and its number may be from the old queue. `outlived` are the names seen after our own.
+        """
+        return self.front == name and name in outlived
 
 
 @cache
@@ -118,14 +162,8 @@ class Ahead:
     """
 
     __slots__ = (
-        "_client",
-        "_on_seen",
-        "_path",
-        "_watches",
-        "_woken",
-        "gone",
-        "is_stale",
-        "outlived",
+        *("_client", "_on_seen", "_path", "_watches", "_woken"),
+        *("gone", "is_stale", "outlived"),
     )
 
     def __init__(
@@ -246,23 +284,9 @@ class Contender:
 
     # There may be thousands, and memory is most of what each costs.
     __slots__ = (
-        "_acl",
-        "_ahead",
-        "_behind",
-        "_client",
-        "_is_one_at_a_time",
-        "_local",
-        "_names",
-        "_naming",
-        "_on_gone",
-        "_on_listed",
-        "_on_rank",
-        "_path",
-        "_places",
-        "_queue",
-        "_role",
-        "is_new",
-        "znode",
+        *("_acl", "_ahead", "_behind", "_client", "_is_one_at_a_time", "_local", "_names"),
+        *("_naming", "_on_gone", "_on_listed", "_on_rank", "_path", "_places", "_queue", "_role"),
+        *("is_new", "znode"),
     )
 
     def __init__(
@@ -344,8 +368,10 @@ class Contender:
             if self._must_step_behind:
                 position = await self._step_behind()
                 continue
-            if position.watch[0] in ahead.gone and (
-                position.is_next or self._was_first(position.watch[0], ahead)
+            nearest = position.watch[0]
+            if nearest in ahead.gone and (
+                position.is_next
+                or (self._is_one_at_a_time and self._local.was_first(nearest, ahead.outlived))
             ):
                 break
             if ahead.gone or ahead.is_stale:
@@ -449,13 +475,7 @@ class Contender:
     def _note_front(self) -> None:
         self._behind = None
         if self._is_one_at_a_time:
-            node = self.znode.current
-            assert node is not None, "it is in front"
-            self._local.front = node.name
-
-    def _was_first(self, name: str, ahead: Ahead) -> bool:
-        """Whether the predecessor, which has gone, is known to have been the first: then we are."""
-        return self._is_one_at_a_time and self._local.was_first(name, ahead.outlived)
+            self._local.front = self.znode.node.name
 
     async def _list_queue(self) -> QueuePosition:
         """List the queue and find our position; raise `NodeGone` if we are not in it."""
@@ -466,9 +486,7 @@ class Contender:
         return await self._place_among(names)
 
     async def _place_among(self, names: Sequence[str]) -> QueuePosition:
-        node = self.znode.current
-        assert node is not None, "it has joined"
-        own = node.name
+        own = self.znode.node.name
         if names == [own]:
             if self._on_listed is not None:
                 self._on_listed(names)
@@ -489,9 +507,6 @@ class Contender:
             return self._local.without_look_ahead(position)
         return position
 
-    def _count_in(self, name: str) -> int | None:
-        return self._names.count_in(self._client.session_id, name)
-
     def _seen(self, name: str, stat: Stat) -> None:
         """Delete the unclaimed znode before us that our session owns: we would wait for ourselves.
 
@@ -499,7 +514,7 @@ class Contender:
         """
         client = self._client
         self._note_owner(name, stat)
-        count = self._count_in(name)
+        count = self._names.count_in(client.session_id, name)
         is_ours = stat.ephemeral_owner == client.session_id
         if count is None or not is_ours or self._local.is_wanted(name):
             return

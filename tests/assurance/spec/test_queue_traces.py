@@ -15,7 +15,6 @@ from unittest import mock
 import pytest
 
 from aiolead._recipes import contender_queue as contender_module
-from aiolead._recipes.local_queue import LocalQueue
 from aiolead._recipes.naming import Sequential
 from aiolead._recipes.znode import Znode
 from aiolead.testing.simulation.run import load_scenario
@@ -42,8 +41,11 @@ def test_simulated_schedules_follow_the_specification(name: str) -> None:
 
 KERNEL = "_recipes/kernel.py"
 CLASSES: dict[str, tuple[type, ...]] = {
-    "_recipes/contender_queue.py": (contender_module.Contender, contender_module.Ahead),
-    "_recipes/local_queue.py": (LocalQueue,),
+    "_recipes/contender_queue.py": (
+        contender_module.Contender,
+        contender_module.Ahead,
+        contender_module.LocalContenders,
+    ),
     "_recipes/znode.py": (Znode,),
     "_recipes/naming.py": (Sequential,),
 }
