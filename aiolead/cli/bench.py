@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Any
 
@@ -62,7 +63,8 @@ def bench(
 
     A self-check, not a test of their limits: one process, over one connection (two for the
     hand-over). It creates a znode of its own, works below that, and deletes it at the end; if it is
-    killed, the servers do. Others may feel the load while many requests are in flight.
+    killed, the servers do. Others may feel the load while many requests are in flight. On a
+    terminal, it says what it measures.
 
     With --json, one object per measurement: name, what, per_second, count, and median, p99 and
     slowest in milliseconds; the last one is a summary.
@@ -80,13 +82,16 @@ def bench(
     check_range(0, 500_000, " bytes", size=size)
 
     async def work(client: Client) -> None:
+        found: list[Measured] = []
         async with common.connect() as other, _place(client, path) as place:
-            found: list[Measured] = []
-            for measure in _measurements(client, other, place, seconds, in_flight, bytes(size)):
-                found.append(await measure())
+            measurements = _measurements(client, other, place, seconds, in_flight, bytes(size))
+            for name, what, measure in measurements:
+                if common.reporter.shows_progress:
+                    common.reporter.state(f"measures {name}: {what}")
+                took, elapsed = await measure()
+                found.append(Measured(name, what, sorted(took), elapsed))
                 common.show(_as_json(found[-1]))
-            timeout = client.session_timeout
-        common.show(*_summary(found, timeout))
+        common.show(*_summary(found, client.session_timeout))
 
     return common.with_client(work)
 
@@ -107,43 +112,49 @@ async def _place(client: Client, path: str) -> AsyncIterator[str]:
             await aiolead.admin.delete_all(client, place)
 
 
+Samples = tuple[list[float], float]
+"""How long each took, and all of them together, in seconds."""
+
+
 def _measurements(
     client: Client, other: Client, place: str, seconds: float, in_flight: int, data: bytes
-) -> list[Callable[[], Awaitable[Measured]]]:
+) -> list[tuple[str, str, Callable[[], Awaitable[Samples]]]]:
+    """The names of all measurements, what they measure, and how."""
     znode = join(place, "data")
-
     lock = Lock(client, join(place, "lock"))
 
-    async def read() -> Measured:
+    async def read() -> Samples:
         await client.create(znode, data, mode=CreateMode.EPHEMERAL)
-        return await _measure("read", "get", lambda: client.get(znode), seconds)
+        return await _measure(get, seconds)
+
+    def get() -> Awaitable[object]:
+        return client.get(znode)
+
+    def set_() -> Awaitable[object]:
+        return client.set(znode, data)
 
     async def take_lock() -> None:
         async with lock:
             pass
 
-    set_of = f"set of {render.plural(len(data), 'byte')}"
     at_once = f"{in_flight} in flight"
-    free = "taking and releasing a free lock"
     return [
-        read,
-        lambda: _measure("write", set_of, lambda: client.set(znode, data), seconds),
-        lambda: _measure("reads", f"get, {at_once}", lambda: client.get(znode), seconds, in_flight),
-        lambda: _measure(
-            "writes", f"set, {at_once}", lambda: client.set(znode, data), seconds, in_flight
+        ("read", "get", read),
+        ("write", f"set of {render.plural(len(data), 'byte')}", partial(_measure, set_, seconds)),
+        ("reads", f"get, {at_once}", partial(_measure, get, seconds, in_flight)),
+        ("writes", f"set, {at_once}", partial(_measure, set_, seconds, in_flight)),
+        ("lock", "taking and releasing a free lock", partial(_measure, take_lock, seconds)),
+        (
+            "hand-over",
+            "a lock, from one session to the next",
+            partial(_hand_over, client, other, join(place, "queue"), seconds),
         ),
-        lambda: _measure("lock", free, take_lock, seconds),
-        lambda: _hand_over(client, other, join(place, "queue"), seconds),
     ]
 
 
 async def _measure(
-    name: str,
-    what: str,
-    once: Callable[[], Awaitable[object]],
-    seconds: float,
-    in_flight: int = 1,
-) -> Measured:
+    once: Callable[[], Awaitable[object]], seconds: float, in_flight: int = 1
+) -> Samples:
     await once()  # the first run may have to create something
     took: list[float] = []
     asked: deque[tuple[float, Awaitable[object]]] = deque()
@@ -155,10 +166,10 @@ async def _measure(
         await reply
         now = time.perf_counter()
         took.append(now - at)
-    return Measured(name, what, sorted(took), now - begin)
+    return took, now - begin
 
 
-async def _hand_over(client: Client, other: Client, path: str, seconds: float) -> Measured:
+async def _hand_over(client: Client, other: Client, path: str, seconds: float) -> Samples:
     """Measure from the release of a lock to the acquisition by a waiter of another session."""
     took: list[float] = []
     begin = time.perf_counter()
@@ -184,8 +195,7 @@ async def _hand_over(client: Client, other: Client, path: str, seconds: float) -
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take_turns, one, another)
         tasks.start_soon(take_turns, another, one)
-    what = "a lock, from one session to the next"
-    return Measured("hand-over", what, sorted(took), time.perf_counter() - begin)
+    return took, time.perf_counter() - begin
 
 
 def _summary(found: list[Measured], timeout: float) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from kit.cli import Command, Run, objects, prints, shown
+from kit.cli import Command, OnTerminal, Run, objects, prints, shown
 
 from aiolead.cli.bench import Measured
 
@@ -33,6 +33,19 @@ def test_text_output_has_a_table(run: Run, somewhere: str) -> None:
     assert [line.split()[0] for line in out[1:-2]] == NAMES
     assert "get, 3 in flight" in out[3]
     assert "set of 100 bytes" in out[2]
+
+
+@pytest.mark.parametrize(("quiet", "says"), [((), True), (("-q",), False)])
+def test_terminal_shows_what_is_measured(
+    run: Run, somewhere: str, quiet: tuple[str, ...], *, says: bool
+) -> None:
+    run("create / -p")
+    with OnTerminal("bench", "--seconds", "0.01", *quiet, hosts=somewhere) as terminal:
+        assert terminal.finish() == 0
+    said = [line for line in terminal.shown.splitlines() if "measures" in line]
+    assert len(said) == (len(NAMES) if says else 0)
+    if says:
+        assert said[1] == "aiolead: measures write: set of 100 bytes"
 
 
 def test_signal_removes_its_znodes(run: Run, somewhere: str) -> None:
