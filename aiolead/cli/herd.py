@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -74,22 +74,21 @@ _HEADINGS = (
 )
 
 
-def _as_text(results: Sequence[Result]) -> list[str]:
-    rows = [
-        [
-            *(str(each.contenders), f"the {each.way}", f"{each.woken:,}"),
-            *(f"{each.traffic.requests:,}", f"{each.traffic.bytes_out:,}"),
-            f"{each.seconds * 1000:.1f} ms",
-        ]
+def _as_text(results: Sequence[Result]) -> Iterator[str]:
+    counts = [
+        (each.contenders, f"the {each.way}", each.woken, each.traffic.requests,
+         each.traffic.bytes_out, f"{each.seconds * 1000:.1f} ms")
         for each in results
-    ]
+    ]  # fmt: skip
+    rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in counts]
     right = tuple(name for name in _HEADINGS if name != "watching")
+    yield from table(_HEADINGS, rows, right=right)
+    yield ""
+    yield "clients that wake when the leader leaves"
     most = max(each.woken for each in results)
-    lines = [*table(_HEADINGS, rows, right=right), "", "clients that wake when the leader leaves"]
     for each in results:
         bar = "#" * max(1, round(BAR * each.woken / most)) if each.woken else ""
-        lines.append(f"{each.contenders:>5}  {each.way:<11}  {bar} {each.woken}")
-    return lines
+        yield f"{each.contenders:>5}  {each.way:<11}  {bar} {each.woken}"
 
 
 def _as_json(each: Result) -> dict[str, Any]:
@@ -156,67 +155,58 @@ WAYS: dict[str, Elect] = {"parent": by_parent, "predecessor": by_predecessor}
 # --- counting ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Traffic:
     """The traffic between a server and its clients, without pings.
 
     Attributes:
-        events: notifications of watches.
         requests: how many.
         bytes_in: to the server.
-        bytes_out: from the server, events included.
+        bytes_out: from the server, notifications of watches included.
+        notified: the number of the client of each notification.
     """
 
-    events: int = 0
     requests: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
+    notified: list[int] = field(default_factory=list)
 
-    def __sub__(self, other: Traffic) -> Traffic:
-        return Traffic(
-            self.events - other.events,
-            self.requests - other.requests,
-            self.bytes_in - other.bytes_in,
-            self.bytes_out - other.bytes_out,
-        )
+    @property
+    def events(self) -> int:
+        """How many notifications of watches."""
+        return len(self.notified)
 
 
 class Meter:
-    """Counts the frames of any number of connections."""
+    """Counts the frames of any number of connections in `traffic`, which may be replaced."""
 
     def __init__(self) -> None:
-        self._events = self._requests = self._bytes_in = self._bytes_out = 0
+        self.traffic: Traffic = Traffic()
         self._unanswered = 0
-        self.woken: set[int] = set()
-        """The clients that were notified of something, by their numbers."""
-        self.last_frame: float = time.monotonic()
+        self._last_frame = time.monotonic()
 
-    @property
-    def traffic(self) -> Traffic:
-        return Traffic(self._events, self._requests, self._bytes_in, self._bytes_out)
-
-    def request(self, xid: int, size: int) -> None:
-        if xid != PING:
-            self.last_frame = time.monotonic()
-            self._requests += 1
+    def count(self, client: int, xid: int, size: int, *, is_request: bool) -> None:
+        """Count a frame of a client, or of the server's to that client."""
+        if xid == PING:
+            return
+        self._last_frame = time.monotonic()
+        if is_request:
+            self.traffic.requests += 1
+            self.traffic.bytes_in += size
             self._unanswered += 1
-            self._bytes_in += size
-
-    def answer(self, client: int, xid: int, size: int) -> None:
-        if xid != PING:
-            if xid == EVENT:
-                self.woken.add(client)
-            self.last_frame = time.monotonic()
-            self._events += xid == EVENT
-            self._unanswered -= xid != EVENT
-            self._bytes_out += size
+            return
+        self.traffic.bytes_out += size
+        if xid == EVENT:
+            self.traffic.notified.append(client)
+        else:
+            self._unanswered -= 1
 
     async def quiet(self) -> None:
         """Wait until all is answered, and nothing was sent for a while."""
         left = QUIET
         while left > 0 or self._unanswered:
             await anyio.sleep(max(left, QUIET / 10))
-            left = self.last_frame + QUIET - time.monotonic()
+            left = self._last_frame + QUIET - time.monotonic()
 
 
 class Frames:
@@ -246,13 +236,13 @@ class MeteredStream(ByteStream):
 
     async def send(self, item: bytes) -> None:
         for xid, size in self._there.feed(bytes(item)):
-            self._meter.request(xid, size)
+            self._meter.count(self._client, xid, size, is_request=True)
         await self._inner.send(item)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         data = await self._inner.receive(max_bytes)
         for xid, size in self._back.feed(data):
-            self._meter.answer(self._client, xid, size)
+            self._meter.count(self._client, xid, size, is_request=False)
         return data
 
     async def send_eof(self) -> None:
@@ -308,38 +298,34 @@ async def measure(way: str, contenders: int, hosts: str, dial: Dial) -> Result:
 
         await WAYS[way](client, begin, held)
 
+    traffic: list[Traffic] = []
+    seconds: list[float] = []
     async with AsyncExitStack() as stack:
-        connections = [
-            connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
+        clients = [
+            await stack.enter_async_context(
+                connect(hosts, hooks=Hooks(dial=metered), session_timeout=40.0)
+            )
             for _ in range(contenders)
         ]
-        traffic: list[Traffic] = []
-        woken: list[int] = []
-        seconds: list[float] = []
-        clients = [await stack.enter_async_context(each) for each in connections]
         await clients[0].ensure_path(PATH)
         async with anyio.create_task_group() as tasks:
             for number, client in enumerate(clients):
                 tasks.start_soon(contend, client, number)
                 # One behind the other, so that we know who is next.
-                there = 0
-                while there <= number:
+                while (stat := await clients[0].exists(PATH)) and stat.num_children <= number:
                     await anyio.lowlevel.checkpoint()
-                    stat = await clients[0].exists(PATH)
-                    there = 0 if stat is None else stat.num_children
             begin.set()
             await meter.quiet()
             for number in range(min(3, contenders - 1)):
-                before, start = meter.traffic, time.perf_counter()
-                meter.woken.clear()
+                meter.traffic, start = Traffic(), time.perf_counter()
                 leaving[number].set()
                 await led[number + 1].wait()
                 await meter.quiet()
-                traffic.append(meter.traffic - before)
-                woken.append(len(meter.woken - {number}))
+                traffic.append(meter.traffic)
                 seconds.append(led_at[-1] - start)
             tasks.cancel_scope.cancel()
-    return Result(way, contenders, woken[0], traffic[0], statistics.median(seconds))
+    woken = len({*traffic[0].notified} - {0})
+    return Result(way, contenders, woken, traffic[0], statistics.median(seconds))
 
 
 async def on_embedded(way: str, contenders: int) -> Result:
