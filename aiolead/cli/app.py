@@ -311,7 +311,6 @@ _HIDDEN = {
     "pwd": "shell:pwd",
     "delete": "znodes:rm",  # as zkCli.sh has it
     "deleteall": "znodes:deleteall",  # the same
-    "elect": "elections:elect",  # `run` without a command
 }
 for _name, _where in _HIDDEN.items():
     _NAMES.add(_name)

@@ -1,4 +1,4 @@
-"""`aiolead elect` and `aiolead observe`: contend for leadership, or look on."""
+"""`aiolead run` without a command, and `aiolead observe`: contend for leadership, or look on."""
 
 from __future__ import annotations
 
@@ -11,84 +11,45 @@ from .. import Client, Election, Phase, Term
 from ..paths import validate
 from ..types import CampaignState, ElectionState
 from . import exits, render
-from .options import COMMON, Common, Flag, ZnodePath
+from .options import COMMON, Common, ZnodePath
 from .signals import first_of
 
 
-def elect(
-    path: ZnodePath,
-    /,
+def contend(
+    path: str,
+    election_of: Callable[[Client], Election],
     *,
-    id: str | None = None,  # noqa: A002 - the name of the option
-    leaders: int = 1,
-    changing_from: int | None = None,
-    priority: int | None = None,
-    stable_for: float = 10.0,
-    once: Flag = False,
-    no_close_on_crash: Flag = False,
-    common: Common = COMMON,
+    forever: bool,
+    close_on_crash: bool,
+    common: Common,
 ) -> int:
-    """Contend for leadership and print each change, until SIGINT or SIGTERM.
+    """Contend for leadership and print each change, until SIGINT or SIGTERM, which resign.
 
-    Nothing is run while this process leads, and so nothing is stopped when leadership is lost: a
-    program that must not run twice belongs to `aiolead run`. SIGINT and SIGTERM resign. So does
-    `aiolead revoke`; then it contends again.
-
-    With --json: time (UTC), state (following, leading, suspended, lost), rank (how many contenders
-    are before this one; null if not known), token, node, session, id, reason (why it was lost).
-
-    Args:
-        path: The path of the election.
-        id: The name that others see for the leader. Default: host name and process id.
-        leaders: How many may lead at once; all contenders must agree on it.
-        changing_from: The number of leaders that other contenders may still have.
-        priority: Of the contenders that are present, the one with the highest leads.
-        stable_for: How long it waits before it asks a leader with a lower priority to resign, in
-            seconds.
-        once: End when leadership was lost, with exit code 74, or when it resigned on request, with
-            0, rather than contend again.
-        no_close_on_crash: After a crash of this process, let its session time out. By default, a
-            session guardian closes it at once.
-        common: Where to connect.
+    Returns 74 when leadership was lost, and 0 when it resigned on request; but with `forever` it
+    contends again.
     """
     validate(path)
 
     async def work(client: Client) -> int:
-        election = Election(
-            client,
-            path,
-            identity=id,
-            leaders=leaders,
-            changing_from=changing_from,
-            priority=priority,
-            stable_for=stable_for,
-        )
+        election = election_of(client)
+        lost: list[bool] = []
 
-        def show(state: CampaignState) -> None:
-            common.show(_as_json(state, election.identity), _as_text(state, election.identity))
-
-        async def was_lost() -> bool:
-            results: list[bool] = []
-
-            async def contend() -> None:
-                results.append(await _campaign(election, show, once=once))
-
-            await first_of(contend)  # for an error without a group
-            return results[0]
+        async def campaign() -> None:
+            lost.append(await _campaign(election, common, once=not forever))
 
         while True:
-            if await was_lost():
-                return exits.LOST
-            if once:
-                return exits.OK
+            await first_of(campaign)  # for an error without a group
+            if not forever:
+                return exits.LOST if lost[-1] else exits.OK
 
-    return common.with_client(work, endless=True, close_on_crash=not no_close_on_crash)
+    return common.with_client(work, endless=True, close_on_crash=close_on_crash)
 
 
-async def _campaign(
-    election: Election, show: Callable[[CampaignState], None], *, once: bool
-) -> bool:
+async def _campaign(election: Election, common: Common, *, once: bool) -> bool:
     """Contend, and resign on request; return whether leadership was lost, if it is the `once`."""
+
+    def show(state: CampaignState) -> None:
+        common.show(_as_json(state, election.identity), _as_text(state, election.identity))
 
     async def resign_on_request(term: Term) -> None:
         await term.revocation_requested()

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, replace
 from signal import SIGHUP, SIGTERM, SIGTSTP
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 from cyclopts import Parameter
@@ -20,7 +20,7 @@ from ..types import Run, TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
 from .contenders import standing
-from .elections import elect
+from .elections import contend
 from .environment import without_credentials
 from .init_process import leave_process_1
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range
@@ -86,10 +86,14 @@ def run(
     Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 leadership
     lost, 77 not allowed, 126 and 127 if there is no such command.
 
+    Without a command, it resigns on request (aiolead revoke), and nothing is stopped when
+    leadership is lost: this is for diagnosis. With --json: time (UTC), state (following, leading,
+    suspended, lost, resigned), rank (how many contenders are before this one; null if not known),
+    token, node, session, id, reason (why it was lost).
+
     Args:
         path: The path of the election, such as /jobs/scheduler.
         command: The command and its arguments, after "--". Without --shell, no shell starts it.
-            Without a command, nothing is stopped when leadership is lost: this is for diagnosis.
         leaders: How many may lead at once; all contenders must agree on it.
         changing_from: The number of leaders that other contenders may still have.
         priority: Of the contenders that are present, the one with the highest leads. All have one,
@@ -101,31 +105,25 @@ def run(
         options: How to run it.
         common: Where to connect.
     """
+    rules: dict[str, Any] = {
+        "identity": options.id,
+        "leaders": leaders,
+        "changing_from": changing_from,
+        "priority": priority,
+        "stable_for": stable_for,
+    }
     if not command and not shell:
-        return elect(
+        return contend(
             path,
-            id=options.id,
-            leaders=leaders,
-            changing_from=changing_from,
-            priority=priority,
-            stable_for=stable_for,
-            once=not forever,
-            no_close_on_crash=options.no_close_on_crash,
+            lambda client: Election(client, path, **rules),
+            forever=forever,
+            close_on_crash=not options.no_close_on_crash,
             common=common,
         )
 
     def acquire(client: Client) -> TenureContext[Term]:
         # The command gets SIGTERM instead, and leads until it has ended.
-        return Election(
-            client,
-            path,
-            identity=options.id,
-            leaders=leaders,
-            changing_from=changing_from,
-            priority=priority,
-            stable_for=stable_for,
-            on_revocation="ignore",
-        ).leadership()
+        return Election(client, path, **rules, on_revocation="ignore").leadership()
 
     return HeldCommand(
         path=path,

@@ -400,7 +400,7 @@ def test_exit_code_of_an_error(error: errors.AioleadError, code: int) -> None:
 def test_names_of_options_in_errors_exist() -> None:
     known = {
         name
-        for command in ("create", "elect", "members", "run", "server", "set")
+        for command in ("create", "members", "run", "server", "set")
         for argument in app[command].assemble_argument_collection()
         for name in argument.names
     }

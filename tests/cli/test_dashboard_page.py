@@ -535,7 +535,7 @@ def test_failures_of_a_real_ensemble_are_shown(
         raw.create(chroot)
         raw.create(f"{chroot}/closed", acl=(ACL.world(Permission.DELETE),))
     arguments = ("dashboard", "--listen", "127.0.0.1:0", "--patience", "1", "--json")
-    holder = ("elect", "/nightly", "--id", "anna", "--session-timeout", "10", "--json")
+    holder = ("run", "--forever", "/nightly", "--id", "anna", "--session-timeout", "10", "--json")
     with (
         Command(*arguments, hosts=hosts + chroot) as dashboard,
         Command(*holder, hosts=hosts + chroot) as anna,

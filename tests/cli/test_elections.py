@@ -1,4 +1,4 @@
-"""`aiolead elect` and `aiolead observe`."""
+"""`aiolead run` without a command, and `aiolead observe`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def state(command: Command, **wanted: object) -> dict[str, Any]:
     return said
 
 
-def test_elect_reports_each_state(hosts: str) -> None:
-    with Command("elect", "/app", "--id", "one", "--json", hosts=hosts) as one:
+def test_contender_without_a_command_reports_each_state(hosts: str) -> None:
+    with Command("run", "--forever", "/app", "--id", "one", "--json", hosts=hosts) as one:
         led = state(one, state="leading")
         assert (led["id"], led["rank"], led["reason"]) == ("one", 0, None)
-        with Command("elect", "/app", "--id", "two", "--json", "--once", hosts=hosts) as two:
+        with Command("run", "/app", "--id", "two", "--json", hosts=hosts) as two:
             assert state(two, state="following", rank=1)["token"] is None
             assert one.finish(signal.SIGTERM) == 0
             succeeded = state(two, state="leading")
@@ -53,10 +53,10 @@ def test_run_without_a_command_reports_each_state(somewhere: str) -> None:
         assert again.finish(signal.SIGINT) == 0
 
 
-def test_elect_resigns_on_request(run: Run, somewhere: str) -> None:
-    with Command("elect", "/app", "--id", "one", "--json", hosts=somewhere) as one:
+def test_contender_without_a_command_resigns_on_request(run: Run, somewhere: str) -> None:
+    with Command("run", "--forever", "/app", "--id", "one", "--json", hosts=somewhere) as one:
         state(one, state="leading")
-        with Command("elect", "/app", "--id", "two", "--json", "--once", hosts=somewhere) as two:
+        with Command("run", "/app", "--id", "two", "--json", hosts=somewhere) as two:
             state(two, state="following", rank=1)
             assert run("revoke /app") == prints("asked one")
             state(one, state="resigned")
@@ -76,8 +76,8 @@ def test_states_as_text() -> None:
     assert elections._as_text(lost, "one").endswith("one has lost: the session expired")
 
 
-def test_elect_reports_an_unreachable_server(run: Run) -> None:
-    code, out, err = run("elect /app --connect-timeout 0.05", hosts="127.0.0.1:1")
+def test_unreachable_server_is_reported(run: Run) -> None:
+    code, out, err = run("run /app --connect-timeout 0.05", hosts="127.0.0.1:1")
     assert (code, out, len(err)) == (69, [], 1)
 
 

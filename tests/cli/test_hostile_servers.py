@@ -26,7 +26,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "run": ["/l", "--", "true"],
     "lock": ["/l", "--", "true"],
     "once": ["/l", "x", "--", "true"],
-    "elect": ["/l"],
     "observe": ["/l"],
     "contenders": ["/l"],
     "revoke": ["/l"],
@@ -65,7 +64,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
 ALONE = {"server", "completion", "help", "shell", "cd", "pwd"}
 """The commands that talk to no server."""
 
-ENDLESS = {"elect", "observe", "top", "dashboard", "watch", "run", "lock", "once", "demo"}
+ENDLESS = {"observe", "top", "dashboard", "watch", "run", "lock", "once", "demo"}
 """The commands that may run until a signal, or until another client releases a lock."""
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.exhaustive("an edge of the command")]

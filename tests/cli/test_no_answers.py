@@ -70,7 +70,7 @@ LOOPS = pytest.mark.parametrize("loop", ["asyncio", "uvloop", "trio", "blocking"
     [
         (["get", "/a"], signal.SIGTERM),
         (["lock", "/a", "--", "true"], signal.SIGINT),
-        (["elect", "/a"], signal.SIGINT),
+        (["run", "/a"], signal.SIGINT),
         (["ensemble"], signal.SIGTERM),
         (["doctor"], signal.SIGINT),
     ],
@@ -80,8 +80,8 @@ def test_signal_ends_a_command(arguments: list[str], number: signal.Signals, bac
     name, *rest = arguments
     with Command(name, "--backend", backend, *rest, hosts=HOSTS, code=COMMAND) as command:
         command.out.expect("asked")
-        # A signal is the normal end of `elect`.
-        assert command.finish(number) == (exits.OK if name == "elect" else 128 + number)
+        # A signal is the normal end of `run` without a command.
+        assert command.finish(number) == (exits.OK if name == "run" else 128 + number)
 
 
 @BACKENDS

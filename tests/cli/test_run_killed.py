@@ -143,11 +143,11 @@ def _keeper_of(pid: int) -> int:
     return keeper
 
 
-def test_next_elect_leads_after_a_kill(server: ThreadedServer) -> None:
+def test_next_contender_without_a_command_leads_after_a_kill(server: ThreadedServer) -> None:
     hosts = server.connect_string
-    with Command("elect", *LONG, "/app", hosts=hosts, fresh=True) as first:
+    with Command("run", *LONG, "/app", hosts=hosts, fresh=True) as first:
         first.out.expect("leads")
-        with Command("elect", *LONG, "/app", hosts=hosts, fresh=True) as second:
+        with Command("run", *LONG, "/app", hosts=hosts, fresh=True) as second:
             second.out.expect("waits")
             first.signal(signal.SIGKILL)
             second.out.expect("leads")

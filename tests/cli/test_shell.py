@@ -287,7 +287,7 @@ WRITING = [
     "revoke /a",
     "run /a -- true",
     "lock /a -- true",
-    "elect /a",
+    "run /a",
     "once /a key -- true",
     "bench /a",
     "demo",
