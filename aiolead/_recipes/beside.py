@@ -37,7 +37,7 @@ class BodyScope:
         self._task: Any = None
 
     def enter(self) -> None:
-        self._task = _current_task()
+        self._task = current_task()
         self._scope.__enter__()
 
     def cancel(self) -> None:
@@ -51,7 +51,7 @@ class BodyScope:
         scope. It is a `UsageError` in another task, as long as the task that entered has not ended:
         the body may still run there, and no other task can leave the scope.
         """
-        if _current_task() is not self._task:
+        if current_task() is not self._task:
             if _has_ended(self._task):
                 return error
             wrong = left_by_another(self._subject)
@@ -64,7 +64,7 @@ class BodyScope:
             return rest  # of a group, without the cancellation of this scope
 
 
-def _current_task() -> Any:
+def current_task() -> Any:
     trio = trio_here()
     return sys.modules["asyncio"].current_task() if trio is None else trio.lowlevel.current_task()
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, cast, final
+from typing import TYPE_CHECKING, NoReturn, Self, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -35,12 +35,12 @@ from ..errors import (
 from ..events import EventName
 from ..model import ACL, Participant, SessionState
 from ..paths import join
-from .beside import beside_body
+from .beside import beside_body, current_task
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hand_over import PATIENCE, HandOver, report_ready
 from .hold import Place
-from .holding import HoldingRecipe, TenureContext
+from .holding import HoldingRecipe, Kind, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority, names_of
 from .neighbours import queue_order
 from .preference import MakePlace, preferring
@@ -270,10 +270,16 @@ class Campaign(LatestValue[CampaignState]):
         ReleaseError: the servers refuse to delete the znode, and the body ended normally.
     """
 
-    def __init__(self, contend: MakePlace, contest: Contest[Term], *, is_ready: bool) -> None:
+    def __init__(
+        self, contend: MakePlace, contest: Contest[Term], kind: Kind[Term], *, is_ready: bool
+    ) -> None:
         super().__init__(contest.client, contest.path)
         self._make_place = contend
-        self._contest = contest.derived(self._contend)
+        self._election = contest
+        self._contest = contest.derived(self._contend, kind=kind)
+        self._entered_by: tuple[int, object] | None = None
+        """The id of the task that must not wait for this, and the task, so that no other has it."""
+        self._is_over = False
         self._is_ready = is_ready
         self._place: Place | None = None
         self._is_reported = True
@@ -312,6 +318,12 @@ class Campaign(LatestValue[CampaignState]):
         self._place = self._make_place(contest, self._on_rank, is_ready=self._is_ready)
         return self._place
 
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        if not self._is_over:
+            self._entered_by = self._election.note(), current_task()
+        return self
+
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -328,6 +340,7 @@ class Campaign(LatestValue[CampaignState]):
         log_refusal(refusal)
 
     def _end(self, error: AioleadError | None) -> None:
+        self._contends_no_more()
         if isinstance(error, ReleaseError):
             if self._has_left:
                 log_refusal(error)
@@ -344,7 +357,7 @@ class Campaign(LatestValue[CampaignState]):
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         self._changed = anyio.Event()
-        term = await self._contest.contend(self._on_change, self._on_change)
+        term = await self._contest.contend(self._on_change, self._on_released)
         assert term is not None
         unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
         try:
@@ -379,6 +392,16 @@ class Campaign(LatestValue[CampaignState]):
 
     def _on_change(self) -> None:
         self._changed.set()
+
+    def _on_released(self) -> None:
+        self._contends_no_more()
+        self._on_change()
+
+    def _contends_no_more(self) -> None:
+        self._is_over = True
+        entered_by, self._entered_by = self._entered_by, None
+        if entered_by is not None:
+            self._election.leave(entered_by[0])
 
     def _move(self, state: CampaignState) -> None:
         before = self._latest.value.phase if self._count else None
@@ -565,14 +588,16 @@ class Election(HoldingRecipe[Term]):
     def campaign(self, *, ready: bool = True) -> Campaign:
         """Contend in the background, and observe the states.
 
-        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
+        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`. A
+        task that has entered a campaign, and waits for `leadership()` meanwhile, would wait for
+        itself: `AlreadyHeldError`.
 
         Args:
             ready: False for a contender that has to warm up. A planned hand-over to it waits for
                 its `Campaign.set_ready()`. If the leader dies, it may lead before.
         """
-        contest = replace(self._contest, kind=partial(Term, queue=self._queue))
-        return Campaign(self._contend, contest, is_ready=checked_flag("ready", ready))
+        kind, is_ready = partial(Term, queue=self._queue), checked_flag("ready", ready)
+        return Campaign(self._contend, self._contest, kind, is_ready=is_ready)
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""

@@ -16,7 +16,7 @@ from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
 from .hold import Alarm, Held, discard_all
-from .holding import Contest, HeldRecipe, HoldingRecipe, TaskGuard, TenureContext
+from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
 from .naming import Fixed
 from .pending_delete import Departure
 from .reading import listed, over_sessions, read_participants
@@ -268,9 +268,9 @@ class UniqueNames(HoldingRecipe[HeldName]):
         return {basename(who.path): who for who in found if who.session_id}
 
     def _of_kind(self, kind: str, most: int) -> Contest[HeldName]:
-        """The contest of one claim. A task that holds one name may wait for another."""
+        """The contest of one claim. A task may wait for another name, unless it has all of them."""
         kind, most = _checked_kind(kind), checked_count("most", most, most=1 << 31)
-        return self._contest.derived(partial(_free_name, kind, most), guard=TaskGuard())
+        return self._contest.derived(partial(_free_name, kind, most), subject=kind, places=most)
 
 
 def _checked_kind(kind: str) -> str:

@@ -82,13 +82,17 @@ class TaskGuard:
         A task that is going to wait `forever` must not hold the path by any contest; otherwise, not
         by this one. Raises `AlreadyHeldError` if it would wait for itself.
         """
-        task = current_task_id()
-        mine = self._uses.get(task, ())
-        if mine and (forever or user in mine):
+        mine = [each for each in self.mine() if each.subject == user.subject]
+        if len(mine) >= user.places and (forever or user in mine):
             raise AlreadyHeldError(
                 f"this task already holds {user!r}, or waits for it: it would wait for itself"
             )
-        self._uses[task] = (*mine, user)
+        return self.note(user)
+
+    def note(self, user: Contest[Any]) -> int:
+        """As `enter`, for what waits beside the task, which may hold the path by then."""
+        task = current_task_id()
+        self._uses[task] = (*self._uses.get(task, ()), user)
         return task
 
     def mine(self) -> Sequence[Contest[Any]]:
@@ -97,9 +101,11 @@ class TaskGuard:
     def leave(self, task: int, user: Contest[Any]) -> None:
         mine = self._uses.pop(task, ())
         if mine != (user,):
-            left = tuple(each for each in mine if each is not user)
+            left = list(mine)
+            if user in left:
+                left.remove(user)  # once: a task may have several campaigns of one election
             if left:
-                self._uses[task] = left
+                self._uses[task] = tuple(left)
 
 
 @final
@@ -117,6 +123,8 @@ class Contest(Generic[T]):
         to_hold: the statement that holds it, for messages.
         to_try: the statement that holds it if it is free; empty if there is none.
         check_task: raises if the current task holds something that forbids to wait for this.
+        subject: names one of several things below the path, of which a task may hold each.
+        places: how many places of the subject there are, as far as that concerns one task.
     """
 
     recipe: str
@@ -135,6 +143,8 @@ class Contest(Generic[T]):
     to_hold: str
     to_try: str
     check_task: Callable[[Contest[Any]], None] | None
+    subject: str = ""
+    places: int = 1
 
     @classmethod
     def of(
@@ -185,12 +195,12 @@ class Contest(Generic[T]):
     def __repr__(self) -> str:
         return self.label
 
-    def derived(self, make_place: MakePlace, *, guard: TaskGuard | None = None) -> Contest[T]:
-        """Return a contest for another place, and with another guard if one is given.
+    def derived(self, make_place: MakePlace, **more: Any) -> Contest[T]:
+        """Return a contest for another place, with `more` attributes that differ.
 
-        It is another user of the guard, so the same task may take part in both.
+        It is another user of the guard.
         """
-        return replace(self, make_place=make_place, guard=guard or self.guard)
+        return replace(self, make_place=make_place, **more)
 
     @property
     def full_path(self) -> str:
@@ -206,6 +216,10 @@ class Contest(Generic[T]):
             self.check_task(self)
         guard = self.guard
         return current_task_id() if guard is None else guard.enter(self, forever=forever)
+
+    def note(self) -> int:
+        """As `enter`, without a check: what holds or waits is the client's job, not the task."""
+        return current_task_id() if self.guard is None else self.guard.note(self)
 
     def leave(self, task: int) -> None:
         if self.guard is not None:
@@ -294,7 +308,7 @@ class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
-        *("_contest", "_holder", "_is_entered", "_is_given_up", "_is_silent", "_is_try"),
+        *("_contest", "_holder", "_is_entered", "_is_marked", "_is_silent", "_is_try"),
         *("_obstacle", "_scope", "_task", "_tenure", "_timeout", "_was_connected"),
     )
 
@@ -313,8 +327,8 @@ class TenureScope(ABC, Generic[T]):
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
         """The task that is inside, or entering."""
-        self._is_given_up = False
-        """Whether another task has left, while the first may still be inside."""
+        self._is_marked = False
+        """Whether the task counts as one that holds, or waits: not any more after a release."""
         self._is_entered = False
 
     @abstractmethod
@@ -347,6 +361,12 @@ class TenureScope(ABC, Generic[T]):
         if self._scope is not None:
             self._scope.cancel()
 
+    def _unmark(self) -> None:
+        """The task holds nothing any more; it, or another one, may still be inside."""
+        if self._is_marked and self._task is not None:
+            self._is_marked = False
+            self._contest.leave(self._task)
+
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
@@ -368,7 +388,7 @@ class TenureScope(ABC, Generic[T]):
             return
         if current != task:
             self._check_home()
-            await self._give_up(tenure, task)
+            await self._give_up(tenure)
         self._tenure = self._scope = None
         try:
             await tenure._end(None if scope.cancel_called else scope, exc)
@@ -380,9 +400,8 @@ class TenureScope(ABC, Generic[T]):
         else:
             left = leave_scope(scope, exc_type, exc, traceback)
         finally:
+            self._unmark()
             self._task = None
-            if not self._is_given_up:
-                self._contest.leave(task)
         tenure._report_refusal(left)
         if left is None:
             # The error that explains the cancellation is raised in its place.
@@ -399,15 +418,13 @@ class TenureScope(ABC, Generic[T]):
         """Raise `UsageError` in another event loop, where nothing may be released."""
         self._contest.client.backend.check_home()
 
-    async def _give_up(self, tenure: T, task: int) -> NoReturn:
+    async def _give_up(self, tenure: T) -> NoReturn:
         """Leave in another task, as closing an abandoned generator does; raise `UsageError`.
 
         The task that entered may never come back, so the hold is released here. Only that task can
         leave its cancel scope, and it still may.
         """
-        if not self._is_given_up:
-            self._is_given_up = True
-            self._contest.leave(task)
+        self._unmark()
         wrong = left_by_another(self._contest)
         try:
             await tenure._release_elsewhere()
@@ -478,16 +495,15 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
         if self._task is not None:
             contest.leave(task)
             raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
-        self._task = task
-        self._is_given_up = False
+        self._task, self._is_marked = task, True
         tenure: Tenure | None = None
         try:
             get = None if self._timeout is None else self._get
-            tenure = await contest.contend(self._on_lost, get=get)
+            tenure = await contest.contend(self._on_lost, self._unmark, get)
         finally:
             if tenure is None:
+                self._unmark()
                 self._task = None
-                contest.leave(task)
         if tenure is not None:
             self._tenure, self._scope = tenure, anyio.CancelScope()
             self._scope.__enter__()

@@ -35,7 +35,7 @@ from ..paths import join
 from .errors import until_done
 from .exclusive import OneZnode
 from .hold import Place, Tenure
-from .holding import Contest, HoldingRecipe, TaskGuard, TenureContext
+from .holding import Contest, HoldingRecipe, TenureContext
 from .naming import Fixed, RegisteredNode
 from .pending_delete import Departure, PendingDelete
 from .reading import catch_up, over_sessions, read_participants
@@ -213,26 +213,17 @@ class Run(Tenure):
 class RunContext(TenureContext[Run | None]):
     """The context of a run: it gives None if the key is done, and marks it when the body ends."""
 
-    __slots__ = ("_is_key_done", "_znode")
+    __slots__ = ("_is_key_done",)
 
     def __init__(
         self,
         contest: Contest[Run],
-        znode: str,
         timeout: float | None = None,
         *,
         is_try: bool = False,
     ) -> None:
         super().__init__(contest, timeout, is_try=is_try)
-        self._znode = znode
         self._is_key_done = False
-
-    async def __aenter__(self) -> Run | None:
-        # A task that runs one key may claim another. Any thread may make the context, so the guard
-        # is looked up here.
-        self._is_entered = True
-        self._contest.guard = self._contest.client.backend.shared(self._znode, TaskGuard)
-        return await super().__aenter__()
 
     @property
     def _gives_none(self) -> bool:
@@ -327,7 +318,6 @@ class Once(HoldingRecipe[Run]):
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
-            is_guarded=False,
             to_hold="async with once.claim(key) as run:",
             to_try="async with once.try_claim(key) as run:",
         )
@@ -357,11 +347,11 @@ class Once(HoldingRecipe[Run]):
 
         For other errors, cancellation and connection loss see `TenureContext`.
         """
-        return RunContext(*self._of_key(key), timeout)
+        return RunContext(self._of_key(key), timeout)
 
     def try_claim(self, key: str) -> TenureContext[Run | None]:
         """As `claim`, but does not wait: gives None, too, if another client runs the key."""
-        return RunContext(*self._of_key(key), 0, is_try=True)
+        return RunContext(self._of_key(key), 0, is_try=True)
 
     async def is_done(self, key: str) -> bool:
         """Return whether a key is done, and remembered. May lag, as `Lock.holders`."""
@@ -377,12 +367,11 @@ class Once(HoldingRecipe[Run]):
             (each for each in await over_sessions(self._client, read) if each.session_id), None
         )
 
-    def _of_key(self, key: str) -> tuple[Contest[Run], str]:
-        """The contest for one key, and the path of the key's znode."""
+    def _of_key(self, key: str) -> Contest[Run]:
+        """The contest for one key. A task that runs one key may claim another."""
         name = name_of(key)
-        contest = self._contest.derived(partial(_place_of_key, name))
-        contest.label = f"<{type(self).__name__} {self._path} {key!r}>"
-        return contest, join(self._path, name)
+        label = f"<{type(self).__name__} {self._path} {key!r}>"
+        return self._contest.derived(partial(_place_of_key, name), subject=name, label=label)
 
 
 async def _exists(client: CoordinationClient, path: str) -> Stat | None:

@@ -216,7 +216,7 @@ class Consumption(TenureScope[C]):
         await anyio.lowlevel.checkpoint()
         if self._task is not None:
             raise UsageError(f"{self._contest!r}: this is in use already; make another one")
-        self._task = self._contest.enter(forever=True)
+        self._task, self._is_marked = self._contest.enter(forever=True), True
         self._failure: Exception | None = None
         self._scope = anyio.CancelScope()
         self._scope.__enter__()
@@ -263,8 +263,8 @@ class Consumption(TenureScope[C]):
             return
         if current != task:
             raise left_by_another(self._contest)
+        self._unmark()
         self._scope = self._task = None
-        self._contest.leave(task)
         if scope.__exit__(exc_type, exc, traceback) and exc is not None:
             # `__anext__` raised it, but the body went on.
             assert self._failure is not None, "nothing else cancels the body"

@@ -1665,7 +1665,9 @@ class Election(ElectionBase):
     def campaign(self, *, ready: bool = True) -> Campaign:
         """Contend in the background, and observe the states.
 
-        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`.
+        Losing leadership cancels nothing: code that acts as the leader must call `term.check()`. A
+        task that has entered a campaign, and waits for `leadership()` meanwhile, would wait for
+        itself: `AlreadyHeldError`.
 
         Args:
             ready: False for a contender that has to warm up. A planned hand-over to it waits for

@@ -78,6 +78,12 @@ def test_lock_and_election(server: Served, backend: Backend, threads: ThreadPool
             with pytest.raises(aiolead.Fenced):
                 term.fenced().create("/plan", b"3")
         assert client.exists("/plan") is None
+        with (
+            election.campaign(),
+            pytest.raises(aiolead.errors.AlreadyHeldError),
+            election.leadership(),
+        ):
+            pass
 
 
 def test_other_locks_and_semaphores(own: ThreadedServer, threads: ThreadPoolExecutor) -> None:

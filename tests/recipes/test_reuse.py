@@ -9,7 +9,7 @@ import pytest
 from kit.clients import PATIENCE, contenders_left, eventually, nothing_left
 from recipes.blocks import Block, enter
 
-from aiolead import AcquireTimeout, Client, Election, Lock
+from aiolead import AcquireTimeout, Client, Election, Lock, Term, UniqueNames
 from aiolead.errors import AlreadyHeldError, UsageError
 from aiolead.testing import EmbeddedServer
 
@@ -149,3 +149,105 @@ async def test_block_that_was_not_entered_cannot_be_left(a: Client, b: Client) -
                 assert held is None
     async with context as held:
         assert held is not None
+
+
+# --- what would wait for itself ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [None, 5])
+async def test_task_does_not_wait_for_its_own_campaign(
+    server: EmbeddedServer, client: Client, timeout: float | None
+) -> None:
+    election = Election(client, PATH)
+
+    async def work(_term: Term) -> None:
+        raise AssertionError("it leads beside the campaign")
+
+    async with election.campaign() as view:
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError, match="wait for itself"):
+            await enter(election.leadership(timeout=timeout))
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+            await election.run(work)
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+            await enter(Election(client, PATH).leadership())
+        async with election.campaign(), election.campaign():
+            pass
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+            await enter(election.leadership())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(enter, election.leadership())  # another task may wait for the campaign
+            async for state in view:
+                if state.term is not None:
+                    await state.term.resign()
+                    break
+    await nothing_left(server, PATH)
+    await enter(election.leadership())
+
+
+async def test_task_whose_campaign_is_over_may_lead(client: Client) -> None:
+    election = Election(client, PATH)
+    async with election.campaign() as view:
+        async for state in view:
+            if state.term is not None:
+                await state.term.resign()
+                break
+        with anyio.fail_after(PATIENCE):
+            await enter(election.leadership())
+
+
+async def test_leader_may_stand_by_for_itself(client: Client) -> None:
+    """A campaign waits beside the task, so it may follow what the task holds."""
+    election = Election(client, PATH)
+    async with election.leadership() as term, election.campaign() as view:
+        with anyio.fail_after(PATIENCE):
+            await term.hand_over(timeout=PATIENCE)
+            async for state in view:
+                if state.term is not None:
+                    break
+
+
+async def test_campaign_of_a_task_that_ended_is_not_in_the_way_of_others(client: Client) -> None:
+    """Hooks of frameworks run in tasks of their own, whose ids may be used again."""
+    election = Election(client, PATH)
+    campaign = election.campaign()
+
+    async def start() -> None:
+        await campaign.__aenter__()
+        async for state in campaign:
+            if state.term is not None:
+                break
+
+    async def wait() -> None:
+        with pytest.raises(AcquireTimeout):
+            await enter(election.leadership(timeout=0.01))
+
+    for each in (start, *[wait] * 20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(each)
+    await campaign.__aexit__(None, None, None)
+
+
+async def test_task_does_not_wait_for_its_own_names(client: Client) -> None:
+    ours = UniqueNames(client, "/names")
+    async with ours.claim("one", most=1) as held, ours.claim("two", most=2):
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError, match="wait for itself"):
+            await enter(ours.claim("one", most=1))
+        with pytest.raises(AcquireTimeout):
+            await enter(ours.claim("one", most=1, timeout=0.01))
+        async with ours.claim("two", most=2):
+            with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+                await enter(ours.claim("two", most=2))
+        await held.release()
+        await enter(ours.claim("one", most=1))
+
+
+async def test_task_that_has_released_may_wait_again(client: Client) -> None:
+    lock = Lock(client, PATH)
+    async with lock as held:
+        await held.release()
+        async with lock as again:
+            with pytest.raises(AlreadyHeldError):
+                await enter(lock)
+            again.check()
+        await enter(lock)
+    await enter(lock)
