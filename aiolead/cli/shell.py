@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, replace
 from importlib.util import find_spec
+from inspect import Parameter
 from pathlib import Path
 from posixpath import normpath
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -187,7 +188,8 @@ class Prompt:
             if (writing := _MAY_WRITE.get(name)) is None or writing & given:
                 raise CommandError(f"{name}: writes, which --read-only forbids", exits.USAGE)
         for argument in filter(takes_path, arguments):
-            if not argument.tokens and not argument.required:
+            is_single = argument.field_info.kind is not Parameter.VAR_POSITIONAL
+            if not argument.tokens and not argument.required and is_single:
                 argument.append(Token(value=self.path, source="shell"))
             argument.tokens = [
                 each.evolve(value=self.resolve(each.value)) for each in argument.tokens

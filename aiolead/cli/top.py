@@ -18,7 +18,7 @@ from rich.live import Live
 from .. import Client
 from ..errors import ConfigurationError
 from . import render, scene_text
-from .options import COMMON, Common, Flag, Seconds
+from .options import COMMON, Common, Flag, Seconds, ZnodePath
 from .output import (
     can_show,
     is_terminal,
@@ -38,7 +38,7 @@ EVERY = 1.0
 
 
 def top(
-    *path: str,
+    *path: ZnodePath,
     once: Flag = False,
     interval: Seconds = 2.0,
     scene: SceneOptions = SCENE,

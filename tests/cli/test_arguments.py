@@ -123,7 +123,11 @@ def test_paths_are_completed(run: Run, somewhere: str) -> None:
     run("create /app/settings -p")
     run("create /app/state")
     run("create", "/app/s\u202e")  # which a terminal would not show as it is
-    for words, found in (("get /app/s", ["/app/settings", "/app/state"]), ("lock /", ["/app"])):
+    for words, found in (
+        ("get /app/s", ["/app/settings", "/app/state"]),
+        *((f"{one} /", ["/app"]) for one in ("lock", "top", "doctor", "dashboard")),
+        ("top /app/settings /app/s", ["/app/settings", "/app/state"]),
+    ):
         out = shown(run, f"__complete {words}")
         assert [line.split("\t")[0] for line in out if line.startswith("/")] == found
     assert "/app" not in run("__complete get / --hosts 127.0.0.1:1")[1]
@@ -145,17 +149,21 @@ def test_paths_without_an_answer_are_not_completed(
 ASK_SHELL = {
     "bash": """
         source completions
-        COMP_WORDS=(aiolead get /app/se) COMP_CWORD=2 COMP_LINE="aiolead get /app/se" COMP_POINT=19
-        _aiolead aiolead /app/se get
+        COMP_WORDS=(aiolead COMMAND /app/se) COMP_CWORD=2 COMP_LINE="aiolead COMMAND /app/se"
+        COMP_POINT=${#COMP_LINE}
+        _aiolead aiolead /app/se COMMAND
         echo "${COMPREPLY[@]}"
     """,
-    "fish": "source completions; complete -C 'aiolead get /app/se'",
+    "fish": "source completions; complete -C 'aiolead COMMAND /app/se'",
     "zsh": "",
 }
 
 
+@pytest.mark.parametrize("command_name", ["get", "top"])
 @pytest.mark.parametrize("shell", ASK_SHELL)
-def test_shells_complete_paths(run: Run, somewhere: str, tmp_path: Path, shell: str) -> None:
+def test_shells_complete_paths(
+    run: Run, somewhere: str, tmp_path: Path, shell: str, command_name: str
+) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"there is no {shell}")
     run("create -p /app/settings")
@@ -169,7 +177,7 @@ def test_shells_complete_paths(run: Run, somewhere: str, tmp_path: Path, shell: 
     path = f"{command.parent}:{os.environ['PATH']}"
     env = environment(AIOLEAD_HOSTS=somewhere, PATH=path, HOME=str(tmp_path))
     if shell != "zsh":
-        asked = [shell, "-c", ASK_SHELL[shell]]
+        asked = [shell, "-c", ASK_SHELL[shell].replace("COMMAND", command_name)]
         done = subprocess.run(
             asked, cwd=tmp_path, env=env, check=True, capture_output=True, text=True
         )
@@ -181,7 +189,7 @@ def test_shells_complete_paths(run: Run, somewhere: str, tmp_path: Path, shell: 
         terminal.wait_for("prompt> ")
         terminal.type("compinit -u -D; echo is re''ady\n")
         terminal.wait_for("is ready")
-        terminal.type("aiolead get /app/se\t")
+        terminal.type(f"aiolead {command_name} /app/se\t")
         terminal.wait_for("ttings")
 
 

@@ -78,6 +78,8 @@ def test_commands_share_a_path_and_a_session(shell: Shell, server: ThreadedServe
     shell.enter("cd app", path="/app")
     shell.enter("get state", "one\r\n", path="/app")
     shell.enter("ls", "state\r\n", path="/app")
+    shell.enter("doctor state", "/app/state: 0 contenders", path="/app")
+    shell.enter("doctor", "6 ok, 1 warn\r\n", path="/app")
     shell.enter("pwd", "/app\r\n", path="/app")
     shell.enter("cd ../app/state/", path="/app/state")
     shell.enter("cd /", path="/")

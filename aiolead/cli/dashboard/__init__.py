@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from ... import Client
 from ...errors import ConfigurationError
 from ..environment import variable
-from ..options import COMMON, Common, listening_address
+from ..options import COMMON, Common, ZnodePath, listening_address
 from ..scene_feed import SCENE, Feed, SceneOptions
 from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
@@ -25,7 +25,7 @@ SHORTEST_TOKEN = 16
 
 
 def dashboard(
-    *paths: str,
+    *paths: ZnodePath,
     listen: str = "127.0.0.1:8764",
     port: int | None = None,
     token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,

@@ -24,7 +24,7 @@ from ...errors import (
 from ...model import EnsembleConfig
 from ...paths import validate
 from .. import exits, render
-from ..options import COMMON, Common
+from ..options import COMMON, Common, ZnodePath
 from ..process_keeper import clock
 from ..server_inquiry import (
     Inquirer,
@@ -50,7 +50,7 @@ from .reachability import examine_network
 from .server_checks import judge_ensemble, judge_server, judge_sessions, judge_settings
 
 
-def doctor(*path: str, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> int:
+def doctor(*path: ZnodePath, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> int:
     """Look for what is wrong between here and the servers, and for what is not safe.
 
     Names, connections, TLS, login, session, quorum, the servers' versions and configuration. For
