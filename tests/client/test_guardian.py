@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -464,21 +464,24 @@ def test_session_is_closed_once_the_children_have_ended(
 ) -> None:
     """As far as is known: it stays open if a child may live."""
     source, sink = os.pipe()
-    try:
-        session, guardian = _dead_owner(server, source)
-        os.write(sink, said)
+    with _dead_owner(server, source) as (session, guardian):
+        try:
+            os.write(sink, said)
+            if are_gone:
+                still_open(server, session, start)  # as long as any process might write
+        finally:
+            os.close(sink)
+            os.close(source)
         if are_gone:
-            still_open(server, session, start)  # as long as any process might write
-    finally:
-        os.close(sink)
-        os.close(source)
-    if are_gone:
-        closed(server, session)
-    assert guardian.wait(PATIENCE) == 0
-    assert (session in server.sessions()) != are_gone
+            closed(server, session)
+        assert guardian.wait(PATIENCE) == 0
+        assert (session in server.sessions()) != are_gone
 
 
-def _dead_owner(server: ThreadedServer, children: int) -> tuple[int, subprocess.Popen[bytes]]:
+@contextmanager
+def _dead_owner(
+    server: ThreadedServer, children: int
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A guardian whose owner has ended: a process that has ended plays it."""
     with RawClient(server.connect_string, session_timeout=TIMEOUT) as client:
         opened = client.session
@@ -488,7 +491,6 @@ def _dead_owner(server: ThreadedServer, children: int) -> tuple[int, subprocess.
     dead.wait()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        process = guardian_control.spawn(theirs.fileno(), pidfd, children)
         known = {
             "session": opened.session_id,
             "password": opened.password.hex(),
@@ -497,9 +499,15 @@ def _dead_owner(server: ThreadedServer, children: int) -> tuple[int, subprocess.
             "auth": [],
             "tls": None,
         }
+        # Before the guardian starts: it closes what it knows of when it notices the owner's end.
         ours.sendall(json.dumps(known).encode() + b"\n")
+        process = guardian_control.spawn(theirs.fileno(), pidfd, children)
     os.close(pidfd)
-    return opened.session_id, process
+    try:
+        yield opened.session_id, process
+    finally:
+        process.kill()
+        process.wait()
 
 
 # --- its own failures ----------------------------------------------------------------------------
