@@ -75,10 +75,13 @@ class Hop:
             entries.popleft()
         return entries[0][0] if entries and entries[0][1] + half_tick <= asked else -inf
 
-    def improves_from(self, least: float, half_tick: float) -> float:
-        """From when on a round can collect a request that was sent after `least`; or `inf`."""
+    def improves_from(self, proven: float, timeout: float, half_tick: float) -> float:
+        """From when on a round can collect a request that proves more than `proven`; or `inf`."""
         for sent, known in islice(self._entries, 2):
-            if sent > least:
+            # The sum of which `proven` was made. `proven - timeout` is rounded, and may be less
+            # than the time of the request that has proven it: renewals would follow each other
+            # at once, and prove nothing.
+            if sent + timeout > proven:
                 return known + half_tick
         return inf
 
@@ -183,7 +186,7 @@ class LeaseProof:
         if self._handshake + timeout > proven:
             return -inf
         last = self._at_server if self.is_direct else self._at_follower
-        return last.improves_from(proven - timeout, self._timing.half_tick)
+        return last.improves_from(proven, timeout, self._timing.half_tick)
 
     def _confirm(self, sent: float) -> None:
         """Confirm all writes answered before `sent`: this was their second request."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from session.script import (
     NO_NODE,
@@ -30,6 +31,8 @@ from aiolead.model import EventType
 SETTLE = 0.1
 PAUSE = TIMEOUT / 32
 """After a refused renewal."""
+MOST_AT_ONCE = 3
+"""Renewals at one instant: each of them has proven something."""
 NOT_CONFIRMED = "the server does not confirm the lease"
 
 # --- when renewals leave -----------------------------------------------------------------------
@@ -121,6 +124,35 @@ def test_interval_between_renewals(
         second = script.next_renewal()
         assert second.sent == pytest.approx(first.sent + beat)
         first = second
+
+
+@pytest.mark.parametrize("is_direct", [True, False], ids=["one round", "two rounds"])
+@given(
+    start=st.floats(0.0, 1e6),
+    tick_time=st.none() | st.floats(TIMEOUT / 4, TIMEOUT),
+    grace_period=st.none() | st.floats(0.0, TIMEOUT / 4),
+)
+@example(start=0.0, tick_time=TIMEOUT, grace_period=None)
+@example(start=START, tick_time=TIMEOUT, grace_period=None)
+@example(start=0.0, tick_time=None, grace_period=TIMEOUT / 4)
+@example(start=START, tick_time=None, grace_period=TIMEOUT / 4)
+def test_short_lease_is_not_renewed_for_nothing(
+    is_direct: bool, start: float, tick_time: float | None, grace_period: float | None
+) -> None:
+    """Answers take no time here, so such renewals would follow each other without an end."""
+    script = Script(tick_time=tick_time, grace_period=grace_period)
+    script.now, script.shows_question = start, not is_direct
+    script.connect()
+    script.hold(urgent=True)
+    renewed = Counter[float]()
+    while script.now < start + 6 * TIMEOUT:
+        script.now = max(script.now, script.machine.next_deadline())
+        script.tick()
+        while packets := script.sent():
+            for packet in packets:
+                script.answer(packet, err=NoAuthError.code if packet.is_question else 0)
+                renewed[packet.sent] += packet.op is OpCode.MULTI
+        assert renewed[script.now] <= MOST_AT_ONCE
 
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["unanswered", "unconfirmed"])
