@@ -577,6 +577,33 @@ def test_guardian_awaits_servers(start: Start, server: ThreadedServer, proxy: Fa
     closed(server, session)
 
 
+def closing(servers: list[int], seconds: float) -> float:
+    """Have a guardian close a session at these ports; return for how long it has tried."""
+    control, other = socket.socketpair()
+    with control, other:
+        guardian = guardian_process.Guardian(control, os.getpid(), -1, -1, -1)
+        guardian.description = {
+            "session": 7,
+            "password": "00" * 16,
+            "timeout": TIMEOUT,
+            "servers": [["127.0.0.1", port, ""] for port in servers],
+            "auth": [],
+            "tls": None,
+        }
+        began = time.monotonic()
+        guardian.close_session(began + seconds)
+        return time.monotonic() - began
+
+
+def test_guardian_gives_up_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guardian_process, "REFUSED_FOR", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        # This one may be about to answer.
+        assert closing([1, port], 1.0) >= 1.0
+    assert closing([1, port], TIMEOUT) < TIMEOUT
+
+
 def test_guardian_that_still_starts_is_ended() -> None:
     """A client that is open for a moment ends it while it still starts."""
     control = GuardianControl(SessionGuardian(), lambda: {"session": 0})

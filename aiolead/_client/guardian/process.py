@@ -30,6 +30,11 @@ HEAD_START = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
 """Seconds between two attempts at one server: doubling, from the first to the longest."""
 
+REFUSED_FOR = 20.0
+"""Seconds for which every server must have refused connections before the guardian gives up: no
+server runs any more. One that restarts takes less time.
+"""
+
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.5
 """Seconds between two looks for the owner's end, once the control socket has ended: doubling."""
 
@@ -63,6 +68,8 @@ class Guardian:
         self._unread = b""
         self._context: Any = None
         self._loaded: Any = None
+        self._refused_since: dict[int, float] = {}
+        """Since when nothing has listened at each server, by the id of its description."""
         self.description: dict[str, Any] = {"session": 0}
         self._poller = select.poll()
         for descriptor in (control.fileno(), pidfd, children):
@@ -184,7 +191,10 @@ class Guardian:
     # --- closing -------------------------------------------------------------------------------
 
     def close_session(self, deadline: float) -> None:
-        """Try all servers until one has closed the session, or says that it is over."""
+        """Try all servers until one has closed the session, or says that it is over.
+
+        Gives up at the deadline, or if no server has listened for `REFUSED_FOR`.
+        """
         self._load_tls()
         over = threading.Event()
         first, *others = self.description["servers"]
@@ -202,13 +212,32 @@ class Guardian:
     ) -> None:
         pause = FIRST_PAUSE
         while not over.is_set() and time.monotonic() < deadline:
-            # After any failure of the resolver, the network or the server, it is tried again.
-            with contextlib.suppress(Exception):
-                if self._try(server, deadline):
-                    over.set()
+            if self._attempt(server, deadline) or self._nobody_listens():
+                over.set()
             answered.set()
             over.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _attempt(self, server: list[Any], deadline: float) -> bool:
+        """As `_try`, but False after any failure of the resolver, the network or the server."""
+        refused_at = None
+        try:
+            return self._try(server, deadline)
+        except ConnectionRefusedError:
+            refused_at = time.monotonic()
+        except Exception:  # noqa: S110 - it is tried again
+            pass
+        if refused_at is None:
+            self._refused_since.pop(id(server), None)
+        else:
+            self._refused_since.setdefault(id(server), refused_at)
+        return False
+
+    def _nobody_listens(self) -> bool:
+        """Whether every server has refused all connections for `REFUSED_FOR`."""
+        since = list(self._refused_since.values())  # a copy: other threads change it
+        is_all = len(since) == len(self.description["servers"])
+        return is_all and time.monotonic() - max(since) >= REFUSED_FOR
 
     def _try(self, server: list[Any], deadline: float) -> bool:
         """Whether there is nothing left to do: the session is over, or may not be closed."""
