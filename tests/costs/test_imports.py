@@ -75,10 +75,10 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 90, id="first-lock"),
-        pytest.param(THREADS, 75, id="first-request-of-a-thread"),
+        pytest.param(LOCK, 85, id="first-lock"),
+        pytest.param(THREADS, 74, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 81, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 80, id="ls"),
     ],
 )
 def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
