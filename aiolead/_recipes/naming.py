@@ -77,10 +77,8 @@ async def write_anyhow(_client: CoordinationClient, send: Callable[[], Reply[T]]
     return await send()
 
 
-class Send(Protocol):
-    """How to send a write: `write_as_sole` or `write_anyhow`."""
-
-    async def __call__(self, client: CoordinationClient, send: Callable[[], Reply[T]], /) -> T: ...
+Write = Callable[[CoordinationClient, Callable[[], Reply[Any]]], Awaitable[Any]]
+"""How to send a write: `write_as_sole` or `write_anyhow`."""
 
 
 @dataclass(slots=True, unsafe_hash=True, init=False)
@@ -120,8 +118,9 @@ class OwnZnodes:
         # Empty dicts take less memory than empty sets, and garbage collections pass over them.
         self.claimed: dict[int, None] = {}
         """The czxids of those that are wanted, or being deleted."""
-        self._lost: dict[str, LostCreates] = {}
-        """By fixed path, as the servers know it."""
+        self._lost: dict[str, tuple[int, list[int]]] = {}
+        """The lost creates by fixed path, as the servers know it: the session, and the newest zxid
+        known as each was sent."""
         self._orphans: dict[int, None] = {}
         """The czxids of those that are about to be deleted."""
 
@@ -136,26 +135,24 @@ class OwnZnodes:
 
         It is kept for as long as the session lives: the create may be applied very late.
         """
-        lost = self._lost.get(path)
-        if lost is None or lost.session_id != session_id:
-            lost = self._lost[path] = LostCreates(session_id)
-        lost.since.append(since)
+        session, sent = self._lost.get(path, (0, []))
+        self._lost[path] = session_id, [*(sent if session == session_id else ()), since]
 
     def settle_lost(self, path: str, czxid: int) -> None:
         """Remove the lost create that has made a znode, if one has; it makes no other."""
-        lost = self._lost.get(path)
-        if lost is not None:
-            lost.made(czxid)
-            if not lost.since:
+        _, sent = self._lost.get(path, (0, []))
+        made = next((since for since in sent if czxid > since), None)
+        if made is not None:
+            sent.remove(made)
+            if not sent:
                 del self._lost[path]
 
     def is_from_lost_create(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
         """Whether a znode at a fixed path (as the servers know it) is from a lost create."""
-        lost = self._lost.get(path)
+        session_id, sent = self._lost.get(path, (0, []))
         return (
-            lost is not None
-            and lost.session_id == client.session_id
-            and any(stat.czxid > since for since in lost.since)
+            session_id == client.session_id
+            and any(stat.czxid > since for since in sent)
             and self.is_unclaimed(client, stat)
         )
 
@@ -211,22 +208,6 @@ class OwnZnodes:
         await in_background(orphan.path, partial(until_done, client, orphan.session_id, attempt))
 
 
-class LostCreates:
-    """The lost creates of a session at one path: the newest zxid known as each was sent."""
-
-    __slots__ = ("session_id", "since")
-
-    def __init__(self, session_id: int) -> None:
-        self.session_id = session_id
-        self.since: list[int] = []
-
-    def made(self, czxid: int) -> None:
-        for since in self.since:
-            if czxid > since:
-                self.since.remove(since)
-                return
-
-
 SEQUENCE_DIGITS: Final = 10
 """The digits that servers append to the name of a sequential znode."""
 
@@ -234,10 +215,10 @@ SEQUENCE_DIGITS: Final = 10
 class OwnNames:
     """The names of one client's sequential znodes in a folder; each is unique."""
 
-    __slots__ = ("__weakref__", "_claimed", "_expected", "znodes")
+    __slots__ = ("__weakref__", "_claimed", "expected", "znodes")
 
     def __init__(self) -> None:
-        self._expected: dict[str, None] = {}
+        self.expected: dict[str, None] = {}
         """Prefixes of wanted creates whose outcome is not known: their znodes may be there."""
         self._claimed: dict[str, int] = {}
         """The numbers of wanted sequential znodes, by name."""
@@ -247,15 +228,7 @@ class OwnNames:
     @property
     def is_empty(self) -> bool:
         """Whether no sequential znode of ours is there, or on the way."""
-        return not self._claimed and not self._expected
-
-    def expect(self, prefix: str) -> None:
-        """Record that a znode with this prefix is being created, until `settle`."""
-        self._expected[prefix] = None
-
-    def settle(self, prefix: str) -> None:
-        """It is claimed by now, was not created, or is not wanted any more."""
-        self._expected.pop(prefix, None)
+        return not self._claimed and not self.expected
 
     def claim(self, name: str, sequence: int) -> None:
         self._claimed[name] = sequence
@@ -268,7 +241,7 @@ class OwnNames:
 
     def is_wanted(self, name: str) -> bool:
         """Whether it is claimed, or may be from a create that is not settled."""
-        return name in self._claimed or name[:-SEQUENCE_DIGITS] in self._expected
+        return name in self._claimed or name[:-SEQUENCE_DIGITS] in self.expected
 
 
 Found = Callable[[Created], object]
@@ -437,7 +410,7 @@ class Sequential:
 
     def next_name(self, session_id: int) -> tuple[str, CreateMode]:
         prefix = self._prefix(session_id, self._client.backend.serial())
-        self._names.expect(prefix)
+        self._names.expected[prefix] = None
         return join(self._folder, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
 
     def send_create(
@@ -446,7 +419,7 @@ class Sequential:
         return self._client.create(path, data, mode=mode, acl=acl)
 
     def settle(self, path: str) -> None:
-        self._names.settle(path[path.rindex("/") + 1 :])
+        self._names.expected.pop(path[path.rindex("/") + 1 :], None)
 
     def note_lost(self, path: str, session_id: int, since: int) -> None:
         """Nothing to record: the name is proof enough."""
@@ -622,7 +595,7 @@ class Fixed:
     async def _delete_as_sole(self, node: RegisteredNode) -> None:
         await self._delete_if_shown(node, write_as_sole)
 
-    async def _delete_if_shown(self, node: RegisteredNode, write: Send) -> None:
+    async def _delete_if_shown(self, node: RegisteredNode, write: Write) -> None:
         # A lost delete may have been applied, and the path be another owner's by now. A lagging
         # server may not know that yet, so it catches up first.
         client = self._client
