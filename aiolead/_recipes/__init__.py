@@ -7,8 +7,8 @@ A recipe is one file: `election`, `lock`, `read_write`, `exclusive`, `semaphore`
 
 Each recipe is made of these mechanisms:
 
-znode, naming            the life of a znode of ours; its name, and the proof that it is ours
-pending_delete           a delete that ends with the znode, or with a reported refusal
+znode                    the life of a znode of ours
+naming                   its name, the proof that it is ours, and its delete
 contender_queue          a path with contenders in order, and one of them
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them

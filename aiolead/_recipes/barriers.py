@@ -49,8 +49,7 @@ from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
 from .hold import Alarm, Tenure
 from .holding import Contest, Entries, HoldingRecipe, TenureContext
-from .naming import Fixed
-from .pending_delete import Departure
+from .naming import Departure, Fixed
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings

@@ -61,8 +61,7 @@ from .errors import (
 from .hold import Alarm, Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
-from .naming import Fixed, Found, RegisteredNode, find_at
-from .pending_delete import Departure
+from .naming import Departure, Fixed, Found, RegisteredNode, find_at
 from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data
 from .recipe import checked_number

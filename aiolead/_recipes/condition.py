@@ -36,8 +36,7 @@ from .errors import TRIES, Action, Step, action_for, before_next_try, in_backgro
 from .hold import Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Role, names_of
-from .naming import RegisteredNode, Sequential
-from .pending_delete import Departure
+from .naming import Departure, RegisteredNode, Sequential
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .znode import NodeGone, Znode, ZnodeState

@@ -33,9 +33,8 @@ from .hold import Tenure
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
-from .naming import OwnNames, RegisteredNode, Sequential, delete_until_gone
+from .naming import Departure, OwnNames, RegisteredNode, Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
-from .pending_delete import Departure
 from .reading import (
     MAX_DATA,
     UNREADY,

@@ -17,8 +17,7 @@ from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
 from .hold import Alarm, Held, discard_all
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
-from .naming import Fixed
-from .pending_delete import Departure
+from .naming import Departure, Fixed
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
 from .reporting import PathWarnings

@@ -38,7 +38,7 @@ from ..errors import (
 )
 from ..model import SessionState, WatchEvent
 from .errors import Action, Step, action_for, before_next_try, log_refusal
-from .pending_delete import Departure, all_of
+from .naming import Departure
 from .rivals import HolderQuery
 from .znode import Holder, HoldOptions, NodeGone, Znode
 
@@ -196,6 +196,55 @@ class _HoldGroup:
     def release(self) -> None:
         for hold in self._holds:
             hold.release()
+
+
+class _Several:
+    """Several departures as one, which ends with the last of them."""
+
+    def __init__(self, parts: Sequence[Departure]) -> None:
+        self._parts = parts
+
+    @property
+    def is_done(self) -> bool:
+        return all(part.is_done for part in self._parts)
+
+    def error(self) -> AioleadError | None:
+        """The first refusal, with the others as notes; else the first error."""
+        errors = [error for error in self._errors() if error is not None]
+        refusals = [error for error in errors if isinstance(error, ReleaseError)]
+        if not refusals:
+            return errors[0] if errors else None
+        first, *others = refusals
+        if not getattr(first, "__notes__", None):
+            for other in others:
+                first.add_note(str(other))
+        return first
+
+    def _errors(self) -> list[AioleadError | None]:
+        return [part.error() for part in self._parts]
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        left = len(self._parts)
+
+        def one_more() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                callback()
+
+        for part in self._parts:
+            part.add_done_callback(one_more)
+
+    def await_report(self, is_awaited: bool) -> None:
+        for part in self._parts:
+            part.await_report(is_awaited)
+
+
+def all_of(parts: Sequence[Departure]) -> Departure | None:
+    """All of them as one; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return _Several(parts)
 
 
 def discard_all(znodes: Sequence[Znode]) -> Departure | None:

@@ -36,8 +36,7 @@ from .errors import until_done
 from .exclusive import OneZnode
 from .hold import Place, Tenure
 from .holding import Contest, HoldingRecipe, TenureContext
-from .naming import Fixed, RegisteredNode
-from .pending_delete import Departure, PendingDelete
+from .naming import Departure, Fixed, PendingDelete, RegisteredNode
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import (
     OnDisconnect,

@@ -42,6 +42,7 @@ from .errors import Step, before_next_try, log_refusal, may_be_applied, pause_un
 from .holding import propagate
 from .naming import (
     SEQUENCE_DIGITS,
+    Departure,
     Fixed,
     Found,
     RegisteredNode,
@@ -51,7 +52,6 @@ from .naming import (
     proven_delete,
     until_sole,
 )
-from .pending_delete import Departure
 from .reading import catch_up, listed, look_at_all
 from .recipe import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .view import leaves_here

@@ -31,9 +31,8 @@ from ..paths import join, sequence_of
 from .contender_queue import Contender, ContenderQueue
 from .hold import Place
 from .holding import Contest
-from .naming import Sequential
+from .naming import Departure, Sequential
 from .neighbours import MOST_READ, queue_order
-from .pending_delete import Departure
 from .reading import asking, is_request
 from .rivals import HolderQuery
 from .znode import NodeGone, Znode

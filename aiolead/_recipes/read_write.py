@@ -28,8 +28,7 @@ from .errors import Step, before_next_try
 from .hold import Held, Place
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
-from .naming import Fixed
-from .pending_delete import Departure
+from .naming import Departure, Fixed
 from .recipe import OnDisconnect
 from .znode import HoldOptions, Znode
 

@@ -37,7 +37,7 @@ from .errors import TRIES
 from .hold import Alarm, Held, acquire, discard_all, try_acquire
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
-from .naming import Fixed, Naming, OwnNames, Sequential
+from .naming import Departure, Fixed, Naming, OwnNames, Sequential
 from .neighbours import (
     KAZOOS_PERMIT,
     LEASES,
@@ -46,7 +46,6 @@ from .neighbours import (
     refuse_items,
     refuse_owned,
 )
-from .pending_delete import Departure
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings

@@ -28,8 +28,7 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, EventType, Stat, WatchEvent
 from .errors import Action, Step, action_for, in_background, may_be_applied, pause, until_done
-from .naming import Fixed, Naming, RegisteredNode, delete_until_gone, until_sole
-from .pending_delete import Departure
+from .naming import Departure, Fixed, Naming, RegisteredNode, delete_until_gone, until_sole
 
 R = TypeVar("R")
 

@@ -26,7 +26,7 @@
 (*   Create, Delete       the servers                                      *)
 (*   Deliver              znode.py  Znode._created,                        *)
 (*                        _on_event; Ahead.happened;                       *)
-(*                        pending_delete.py  PendingDelete._answered       *)
+(*                        naming.py  PendingDelete._answered               *)
 (*   Cut                  place.py  acquire; the                           *)
 (*                        requests in flight have an unknown outcome       *)
 (*   Resolve              znode.py  Znode.resolve                          *)

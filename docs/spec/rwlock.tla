@@ -28,7 +28,7 @@
 (*   FindOut              znode.py  Znode.resolve, and the loop in         *)
 (*                        read_write.py  WriteHeld.downgrade               *)
 (*   Release, GiveUp      znode.py  Znode.discard, of both znodes          *)
-(*   Delete               pending_delete.py; Znode._delete_lost; servers   *)
+(*   Delete               naming.py; Znode._delete_lost; servers           *)
 (*                                                                         *)
 (* ASSUMED.  The lease (lease.tla).  After a write of a session, nothing   *)
 (* is applied that it had on its way over a lost connection                *)
