@@ -182,10 +182,9 @@ class ClientReporting:
 
     # --- trouble -------------------------------------------------------------------------------
 
-    def awake(self, now: float) -> None:
-        """The timekeeper runs: report a standstill, if it is much too late."""
-        lasted = self._standstill(now)
-        self.wakes_at = inf
+    def awake(self, now: float, late: float) -> None:
+        """The timekeeper runs so many seconds late: report a standstill, if it is much too late."""
+        lasted = self._standstill(late)
         if not lasted:
             return
         self._stalled = _stood_still(lasted), now + self._machine.timing.session_timeout
@@ -197,19 +196,18 @@ class ClientReporting:
             fields={"lasted": lasted, "hidden": hidden},
         )
 
-    def _standstill(self, now: float) -> float:
+    def _standstill(self, late: float) -> float:
         """For how long the process has stood still, as seen by its timekeeper; 0.0 if it has not.
 
         It may have been longer: the timekeeper was asleep at first.
         """
-        late = now - self.wakes_at
         least = max(LEAST_STANDSTILL, self._machine.timing.session_timeout / 4)
         return late if late >= least else 0.0
 
     def _trouble_now(self) -> str:
         """Why the servers confirm nothing: see `EventHub.trouble`. It only reads."""
         now, outage = self._clock(), self._outage
-        if lasted := self._standstill(now):
+        if lasted := self._standstill(now - self.wakes_at):
             return _stood_still(lasted)
         if now < self._stalled[1]:
             return self._stalled[0]

@@ -28,7 +28,7 @@ from ..errors import (
 from ..events import EventSink
 from ..model import ACL, OPEN_ACL_UNSAFE, SessionState
 from . import loop_affinity
-from .client_reporting import ClientReporting, shown_attempts
+from .client_reporting import LEAST_STANDSTILL, ClientReporting, shown_attempts
 from .loop_affinity import LoopAffinity
 
 if TYPE_CHECKING:
@@ -296,7 +296,9 @@ class Core:
             self._due = anyio.Event()
             self._wakes_at = inf
             now = clock()
-            self.reporting.awake(now)
+            late, self.reporting.wakes_at = now - self.reporting.wakes_at, inf
+            if late >= LEAST_STANDSTILL:
+                self.reporting.awake(now, late)
             why = machine.tick(now)
             if why is not None:
                 # After a standstill of the process, answers may wait to be read: they count.

@@ -30,7 +30,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from .._util.escaping import in_seconds
-from .._util.internal_errors import call_back
+from .._util.internal_errors import internal_error
 from .._wire.codes import OpCode, op_name, server_error
 from .._wire.framing import REQUEST_HEADER, encode_body, request_header
 from .._wire.jute import Reader
@@ -262,7 +262,10 @@ class Call(Generic[T]):
         if waiter is not None:
             self._wake(waiter)
         for callback in callbacks or ():
-            call_back(callback)
+            try:  # without a call: every request does this
+                callback()
+            except Exception as error:
+                internal_error(error, callback)
 
 
 def read_answer(call: Call[T], err: int, reader: Reader) -> T | AioleadError:
