@@ -19,7 +19,7 @@ from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
-from .reading import MAX_IDENTITY, is_ready, is_request
+from .reading import MARK, MAX_IDENTITY, UNREADY
 
 OnDisconnect = Literal["keep", "resign"]
 OnRevocation = Literal["ignore", "resign"]
@@ -51,22 +51,23 @@ def default_identity() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
+_MARKS = (
+    (MARK.decode(), "asks a holder to release"),
+    (UNREADY.decode(), "marks a contender that warms up"),
+)
+
+
 def checked_identity(identity: str | None) -> str:
     """Check an identity, which defaults to host name and process id."""
     if identity is None:
         identity = default_identity()
     if not checked_text("identity", identity, most=MAX_IDENTITY):
         raise ConfigurationError("identity: must not be empty")
-    if is_request(identity.encode()):
-        raise ConfigurationError(
-            f"identity: must not begin with '__REVOKE__', which asks a holder to release: "
-            f"{identity!r}"
-        )
-    if not is_ready(identity.encode()):
-        raise ConfigurationError(
-            f"identity: must not begin with '__UNREADY__', which marks a contender that warms up: "
-            f"{identity!r}"
-        )
+    for mark, meaning in _MARKS:
+        if identity.startswith(mark):
+            raise ConfigurationError(
+                f"identity: must not begin with {mark!r}, which {meaning}: {identity!r}"
+            )
     return identity
 
 
