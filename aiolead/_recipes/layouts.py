@@ -191,9 +191,6 @@ class Scheme:
             role: Names(self, role, each, identity) for role, each in patterns.items()
         }
 
-    def has(self, *roles: Role) -> bool:
-        return self.names.keys() >= set(roles)
-
 
 # --- the libraries -------------------------------------------------------------------------------
 
@@ -437,8 +434,9 @@ def checked_names(recipe: str, layout: Layout, *roles: Role) -> Names:
     """Return the names of the first role; raise `ConfigurationError` if one has none."""
     if not isinstance(layout, Layout):
         raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
-    if not layout._scheme.has(*roles):
-        others = [scheme for scheme in LIBRARIES if scheme.has(*roles)]
+    wanted = set(roles)
+    if not layout._scheme.names.keys() >= wanted:
+        others = [scheme for scheme in LIBRARIES if scheme.names.keys() >= wanted]
         raise ConfigurationError(
             f"layout: {layout!r} has no names for a {recipe}: use {_listed(others)}, or a Layout "
             "of your own"
