@@ -40,7 +40,7 @@ from ..model import SessionState, WatchEvent
 from .errors import Action, Step, action_for, before_next_try, log_refusal
 from .naming import Departure
 from .rivals import HolderQuery
-from .znode import Holder, HoldOptions, NodeGone, Znode
+from .znode import HoldOptions, NodeGone, Znode
 
 if TYPE_CHECKING:
     from .holding import Contest
@@ -175,13 +175,6 @@ async def _lease_to_begin_with(client: CoordinationClient, place: Place) -> None
         writes += 1
     for znode in znodes:
         znode.check()
-
-
-def hold_all(znodes: Sequence[Znode], holder: Holder, options: HoldOptions) -> Hold:
-    """Register the znodes as held: losing one loses the hold."""
-    if len(znodes) == 1:
-        return znodes[0].hold(holder, options)
-    return _HoldGroup([znode.hold(holder, options) for znode in znodes])
 
 
 class _HoldGroup:
@@ -409,7 +402,10 @@ class Tenure:
             "urgent": contest.urgent,
             "resign_on_disconnect": contest.resigns_on_disconnect,
         }
-        self._hold = hold_all(znodes, self, options)
+        if len(znodes) == 1:
+            self._hold: Hold = znodes[0].hold(self, options)
+        else:  # losing one loses the hold
+            self._hold = _HoldGroup([znode.hold(self, options) for znode in znodes])
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
