@@ -259,7 +259,7 @@ class Contest(Generic[T]):
         if waiting is not None:
             waiting.ended("not held" if tenure is None else "held", client.session_id)
         if tenure is not None:
-            reporting.begun(tenure.token, tenure.session_id)
+            reporting.begun(tenure)
         return tenure
 
 

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import anyio.lowlevel
 
@@ -17,6 +17,9 @@ from ..errors import LossReason
 from ..events import FIRST_REPORT, EventHub, EventName, Limit, next_report
 from ..model import SessionState
 from .rivals import HolderQuery, ask
+
+if TYPE_CHECKING:
+    from .hold import Tenure
 
 MakeQuery = Callable[[], HolderQuery | None]
 
@@ -187,8 +190,9 @@ class RecipeReporting:
     def unwatch(self, waiting: Waiting) -> None:
         self._client.backend.shared("/", WaitingReports).remove(waiting)
 
-    def begun(self, token: int, session_id: int) -> None:
+    def begun(self, tenure: Tenure) -> None:
         if self._hook.wants(self._rare):
+            session_id, token = tenure.session_id, tenure.token
             self.emit(EventName.TENURE_BEGUN, self._rare, session_id, token=token)
 
     def ended(self, token: int, session_id: int, reason: str, lasted: float) -> None:
