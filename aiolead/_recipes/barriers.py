@@ -30,8 +30,6 @@ from functools import partial
 from types import TracebackType
 from typing import Any, final
 
-import anyio
-
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     AioleadError,
@@ -47,7 +45,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, EventType, Participant, Stat
 from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
-from .hold import Alarm, Tenure
+from .hold import Alarm, Tenure, answered
 from .holding import Contest, Entries, HoldingRecipe, TenureContext
 from .naming import Departure, Fixed
 from .reading import catch_up, listed, over_sessions, read_participants
@@ -466,15 +464,7 @@ class BarrierMembership:
         departure = self._departure
         if departure is None:
             return
-        if not departure.is_done:
-            gone = anyio.Event()
-            departure.add_done_callback(gone.set)
-            departure.await_report(True)
-            try:
-                await gone.wait()
-            finally:
-                departure.await_report(False)
-        error = departure.error()
+        error = await answered(departure)
         if isinstance(error, ReleaseError):
             raise error
 

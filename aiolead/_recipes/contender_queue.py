@@ -29,7 +29,7 @@ from ..events import OWNERLESS
 from ..model import ACL, Created, EventType, Participant, SessionState, Stat, WatchEvent
 from ..paths import basename, join
 from .errors import TRIES, in_background
-from .hold import Tenure
+from .hold import Tenure, answered
 from .holding import Contest, Kind
 from .kernel import ALONE, QueuePosition, holding, sharing, standing
 from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
@@ -561,14 +561,7 @@ async def _leave_queue(znode: Znode) -> None:
     znode.is_asked_for = False
     if left is None:
         return
-    gone = Wakeup()
-    left.await_report(True)
-    left.add_done_callback(gone.set)
-    try:
-        await gone.wait()
-    finally:
-        left.await_report(False)
-    error = left.error()
+    error = await answered(left)
     if isinstance(error, ReleaseError):
         raise error
 

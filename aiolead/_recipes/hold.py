@@ -246,6 +246,19 @@ def discard_all(znodes: Sequence[Znode]) -> Departure | None:
     return all_of([delete for delete in deletes if delete is not None])
 
 
+async def answered(departure: Departure) -> AioleadError | None:
+    """Wait until a pending delete is done, as its reporter; return the servers' answer."""
+    if not departure.is_done:
+        done = Wakeup()
+        departure.await_report(True)
+        departure.add_done_callback(done.set)
+        try:
+            await done.wait()
+        finally:
+            departure.await_report(False)
+    return departure.error()
+
+
 class Alarm:
     """The watches of one attempt, on others and on its own znodes, and the wait for any of them.
 

@@ -25,7 +25,7 @@ from ..paths import join
 from . import contender_queue
 from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
-from .hold import Held, Place
+from .hold import Held, Place, answered
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
 from .naming import Departure, Fixed
@@ -132,16 +132,8 @@ class WriteHeld(Held):
         gone = self._writer_gone
         if gone is None:
             return
-        if not gone.is_done:
-            answered = anyio.Event()
-            gone.add_done_callback(answered.set)
-            gone.await_report(True)
-            try:
-                await answered.wait()
-            finally:
-                gone.await_report(False)
+        refusal = await answered(gone)
         self.check()
-        refusal = gone.error()
         if isinstance(refusal, ReleaseError):
             raise refusal
 
