@@ -20,7 +20,7 @@ from typing import Any
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition_signals, dead_letters, rate_limit
+from aiolead._recipes import codec, condition, dead_letters, rate_limit
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
 from aiolead._recipes import neighbours as unrecognized
@@ -384,13 +384,13 @@ PARSERS: tuple[Parser, ...] = (
         "_recipes.config: number_of",
     ),
     of_znode(
-        "a signal of a condition", lambda data: condition_signals.Signal.decode(data, STAT),
-        "_recipes.condition_signals: Signal.decode ConditionSignals._read",
+        "a signal of a condition", lambda data: condition.Signal.decode(data, STAT),
+        "_recipes.condition: Signal.decode ConditionSignals._read",
     ),
     of_name(
         "waiters and signals of a condition",
-        lambda name: condition_signals.sort_out([name], [name, name]),
-        "_recipes.condition_signals: sort_out",
+        lambda name: condition.sort_out([name], [name, name]),
+        "_recipes.condition: sort_out",
     ),
     of_name(
         "the parts of a semaphore", _misfits,

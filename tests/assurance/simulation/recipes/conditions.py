@@ -18,7 +18,7 @@ from functools import partial
 import anyio
 
 import aiolead
-from aiolead._recipes.condition_signals import ConditionSignals
+from aiolead._recipes.condition import ConditionSignals
 from aiolead.errors import (
     ConnectFailed,
     ConnectionLossError,
