@@ -2,7 +2,7 @@
 
 A recipe is one file: `election`, `lock`, `read_write`, `exclusive`, `semaphore`, `multi`,
 `condition`, `barriers`, `queues`, `task_board`, `group`, `persistent_node`, `partitioner`,
-`service_registry`, `counter`, `shared_value`, `config`, `tree_cache`. `condition_signals`,
+`service_registry`, `counter`, `shared_value`, `config`, `tree_cache`. `term`,
 `tree_reader`, `queue_items` and `claims` are parts of one or two of them.
 
 Each recipe is made of these mechanisms:

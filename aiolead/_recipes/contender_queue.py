@@ -267,7 +267,7 @@ class Contender:
     """A place in a queue: a `Place`. It joins, waits until it is in front, and leaves.
 
     When the session is over, or others delete its znode, it joins again. So does a waiter in an
-    election that others ask to release: it steps behind the others (see `hand_over`).
+    election that others ask to release: it steps behind the others (see `term`).
 
     Args:
         data: the data of its znode, the identity.

@@ -38,7 +38,6 @@ from ..paths import join
 from .beside import beside_body, current_task
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
-from .hand_over import PATIENCE, HandOver, report_ready
 from .hold import Place
 from .holding import HoldingRecipe, Kind, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority, names_of
@@ -55,7 +54,7 @@ from .recipe import (
     checked_revocation,
 )
 from .reporting import hook_of
-from .term import Term
+from .term import PATIENCE, HandOver, Term, report_ready
 from .view import LatestValue, Observation, Reading, View, plain
 
 if TYPE_CHECKING:

@@ -1,21 +1,269 @@
-"""A term: the tenure of an election, which others may ask to end, and which it hands over."""
+"""A term: the tenure of an election, which others may ask to end, and its planned hand-over.
+
+A contender becomes the next one, since those before it step behind. Nothing here makes a leader:
+the order of the queue decides that. A waiter that is asked for its place leaves it, and joins again
+at the end. Then the leader resigns, as it may at any time. So whatever fails on the way, the lowest
+living contender leads (docs/explanation/recipe-designs.md).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, final
 
 import anyio
 import anyio.lowlevel
 
-from ..errors import LeadershipLost, LossReason
-from ..model import Participant
-from .hand_over import PATIENCE, HandOver
-from .hold import Place, Tenure
+from .._util.contender_names import rules_of
+from .._util.escaping import in_seconds
+from ..abc import CoordinationClient
+from ..errors import (
+    AioleadError,
+    BadVersionError,
+    ConfigurationError,
+    HandOverTimeout,
+    LeadershipLost,
+    LossReason,
+    NoNodeError,
+)
+from ..model import EventType, Participant, WatchEvent
+from ..paths import basename
+from .errors import Step, before_next_try, until_answered
+from .hold import Alarm, Place, Tenure
+from .reading import MAX_IDENTITY, is_ready, ready
+from .recipe import checked_text, checked_wait
+from .znode import Znode
 
 if TYPE_CHECKING:
-    from .contender_queue import ContenderQueue
+    from .contender_queue import ContenderQueue, Entry
     from .holding import Contest
+
+PATIENCE = 20.0
+"""How long to wait for a successor by default, in seconds: Kubernetes kills after 30."""
+
+
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """A successor that is ready and the next one, and the holders that were before it then."""
+
+    successor: Participant
+    holders: Sequence[Entry]
+
+
+@final
+class HandOver:
+    """Makes a contender the next one, and waits until it is ready.
+
+    Several at once for different successors disturb each other: each asks the other's.
+
+    Args:
+        queue: the queue of the election.
+        name: the successor, for messages; empty if any will do.
+        is_wanted: whether a contender is the successor, the one with the highest priority if there
+            are several. Once it was there and is gone, any will do.
+        check: called before each look; an exception ends this.
+        may_lead: whether it is enough that the successor leads by now. Then no holders were before
+            it.
+    """
+
+    def __init__(
+        self,
+        queue: ContenderQueue,
+        name: str,
+        is_wanted: Callable[[Participant], bool],
+        check: Callable[[], object] | None = None,
+        *,
+        may_lead: bool = False,
+    ) -> None:
+        self._queue = queue
+        self._client = queue.client
+        self._is_wanted = is_wanted
+        self._check = check
+        self._may_lead = may_lead
+        self._is_there = False
+        """Whether a contender was there that is the successor."""
+        self._missing = f"no contender {name!r} waits" if name else "nobody waits"
+        self._obstacle = self._missing
+        self._alarm = Alarm(queue.client)
+
+    @classmethod
+    def to(
+        cls,
+        queue: ContenderQueue,
+        identity: str | None,
+        check: Callable[[], object] | None = None,
+        *,
+        may_lead: bool = False,
+    ) -> HandOver:
+        """One to the first waiter of an identity, or to the first waiter for None."""
+        if identity is None:
+            return cls(queue, "", _anybody, check)
+        name = checked_text("successor", identity, most=MAX_IDENTITY)
+        if not name:
+            raise ConfigurationError("successor: must not be empty")
+        return cls(queue, name, lambda who: who.identity == name, check, may_lead=may_lead)
+
+    def look_again(self) -> None:
+        """Something has happened that `check` may raise for."""
+        self._alarm.set()
+
+    async def prepared(self, timeout: float | None) -> Succession:
+        """Wait until the successor is the next contender, and ready.
+
+        Raises `HandOverTimeout`, or what the servers answer. Cancellation: those that were asked
+        may have stepped behind. On connection loss: goes on.
+        """
+        with anyio.move_on_after(checked_wait(timeout)):
+            return await self._prepared()
+        raise HandOverTimeout(
+            f"{self._queue.path}: no successor was ready within {in_seconds(timeout or 0.0)}: "
+            f"{self._obstacle}"
+        )
+
+    async def _prepared(self) -> Succession:
+        try:
+            while True:
+                if self._check is not None:
+                    self._check()
+                self._alarm.renew()
+                try:
+                    if not self._is_there:
+                        await self._watch_queue()
+                    if (found := await self._look()) is not None:
+                        return found
+                except AioleadError as error:
+                    await before_next_try(self._client, error, Step.FOLLOW)
+                else:
+                    await self._alarm.wait()
+        finally:
+            self._alarm.close()
+
+    async def _watch_queue(self) -> None:
+        """Watch for newcomers. Only while there is no successor: each one costs a listing."""
+        client, path = self._client, self._queue.path
+        try:
+            await client.get_children(path, watch=self._alarm.watch())
+        except NoNodeError:
+            if await client.exists(path, watch=self._alarm.watch()) is not None:
+                self._alarm.set()
+
+    async def _look(self) -> Succession | None:
+        """Look who is where, ask those before the successor, and watch all of them."""
+        entries = await self._queue.entries()
+        holders = [entry for entry in entries if entry[0].is_holder]
+        for leader, _, _ in holders if self._may_lead else ():
+            if self._is_wanted(leader):
+                return Succession(leader, ())
+        waiters = entries[len(holders) :]
+        at = self._find(waiters)
+        if at is None:
+            return None
+        before, (successor, _, _) = waiters[:at], waiters[at]
+        name = successor.identity
+        better = [who for who, _, _ in waiters if _priority(who) > _priority(successor)]
+        if better:
+            # It would step back behind them, so nobody is asked.
+            self._obstacle = f"{name!r} has a lower priority than {better[0].identity!r}"
+            await self._watch_all([successor])
+            await self._watch_all(better)
+            return None
+        ours = [each for each in before if self._queue.is_like_ours(basename(each[0].path))]
+        if len(ours) < len(before):
+            self._obstacle = f"{name!r} is behind a contender of another library, which stays"
+        elif before:
+            self._obstacle = f"{name!r} is behind {len(before)} that were asked to step behind"
+        else:
+            self._obstacle = f"{name!r} has not reported that it is ready"
+        await self._queue.ask(ours)
+        look = self._client.get(successor.path, watch=self._alarm.watch())
+        await self._watch_all([each for each, _, _ in before])
+        try:
+            data, stat = await look
+        except NoNodeError:
+            self._alarm.set()
+            return None
+        if before or stat.czxid != successor.token or not is_ready(data):
+            return None
+        return Succession(successor, holders)
+
+    def _find(self, waiters: Sequence[Entry]) -> int | None:
+        """The place of the successor among the waiters; None if it is not there."""
+        at = self._place_of_wanted(waiters)
+        if at is None and self._is_there:
+            # It is gone, so the next one in the queue is the successor.
+            self._is_wanted, self._may_lead, self._is_there = _anybody, False, False
+            self._obstacle = self._missing = "the successor is gone, and nobody else waits"
+            self._alarm.set()  # the queue has to be watched if nobody is there
+            at = self._place_of_wanted(waiters)
+        self._is_there = at is not None
+        if at is None:
+            self._obstacle = self._missing
+        return at
+
+    def _place_of_wanted(self, waiters: Sequence[Entry]) -> int | None:
+        wanted = [n for n, (who, _, _) in enumerate(waiters) if self._is_wanted(who)]
+        return max(wanted, key=lambda n: (_priority(waiters[n][0]), -n), default=None)
+
+    async def _watch_all(self, before: Sequence[Participant]) -> None:
+        """Look again when all of them are gone, rather than after each one."""
+        left = {who.path for who in before}
+
+        def happened(path: str, event: WatchEvent) -> None:
+            left.discard(path)
+            if not left or event.type is not EventType.DELETED:
+                self._alarm.set()
+
+        looks = [
+            (
+                who.path,
+                self._client.exists(who.path, watch=self._alarm.watch(partial(happened, who.path))),
+            )
+            for who in before
+        ]
+        for path, look in looks:
+            if await look is None:
+                left.discard(path)
+        if before and not left:
+            self._alarm.set()
+
+
+def _priority(who: Participant) -> float:
+    priority = rules_of(basename(who.path)).priority
+    return -math.inf if priority is None else priority
+
+
+def _anybody(_: Participant) -> bool:
+    return True
+
+
+async def report_ready(client: CoordinationClient, znode: Znode, data: bytes) -> bool:
+    """Let a contender's znode say that it is ready; return whether there is one, or was.
+
+    `data` is that of a znode which is created later. Writes by version, so that a request to
+    release, which others may write at the same time, stays.
+    """
+    znode.data = data
+    node = znode.current
+    if node is None:
+        return False
+
+    async def write() -> None:
+        while True:
+            seen, stat = await client.get(node.path)
+            if is_ready(seen) or stat.czxid != node.token:
+                return
+            try:
+                await client.set(node.path, ready(seen), version=stat.version)
+            except BadVersionError:
+                continue
+
+    with suppress(NoNodeError):  # it joins again, with the new data
+        await until_answered(client, write)
+    return True
 
 
 class Term(Tenure):
