@@ -258,13 +258,17 @@ def _overview() -> App:
 
 
 def _configure(*command_line: Any) -> None:
-    """Fill in options from a shell and the configuration file, which the overview does without."""
+    """Complete a parsed command line, and check its paths, before any command does anything.
+
+    Options come from a shell and the configuration file. The overview does without.
+    """
     from .config_file import fill_in_options
-    from .options import AT_PROMPT
+    from .options import AT_PROMPT, check_paths
 
     if (prompt := AT_PROMPT.get()) is not None:
         prompt.fill_in(*command_line)
     fill_in_options(set(app), *command_line)
+    check_paths(command_line[-1])
 
 
 app: App = _app(config=_configure)

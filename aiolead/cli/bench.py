@@ -18,7 +18,7 @@ import aiolead
 
 from .. import Client, CreateMode, Lock
 from ..errors import AioleadError, NoNodeError
-from ..paths import join, validate
+from ..paths import join
 from . import render
 from .options import COMMON, Common, Seconds, ZnodePath, check_range
 from .output import table
@@ -76,7 +76,6 @@ def bench(
         size: How many bytes are written.
         common: Where to connect.
     """
-    validate(path)
     check_range(0.01, 600, " seconds", seconds=seconds)
     check_range(1, 1000, in_flight=in_flight)
     check_range(0, 500_000, " bytes", size=size)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import Client
 from ..errors import NoNodeError
-from ..paths import join, validate
+from ..paths import join
 from . import render
 from .batches import sync_before
 from .contender_queue import (
@@ -42,7 +42,6 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
             aiolead writes if it is more than 1; else 1.
         common: Where to connect.
     """
-    validate(path)
     check_range(1, leaders=leaders)
 
     async def work(client: Client) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import Client
 from ..errors import BadVersionError
 from ..model import Stat
-from ..paths import basename, validate
+from ..paths import basename
 from . import exits, render
 from .batches import sync_before
 from .environment import without_credentials
@@ -37,7 +37,6 @@ def edit(path: ZnodePath, /, *, common: Common = COMMON) -> int:
         path: The znode.
         common: Where to connect.
     """
-    validate(path)
     editor = _editor()
     found: list[tuple[bytes, Stat]] = []
 

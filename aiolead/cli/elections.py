@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 
 from .. import Client, Election, Phase, Term
-from ..paths import validate
 from ..types import CampaignState, ElectionState
 from . import exits, render
 from .options import COMMON, Common, ZnodePath
@@ -28,7 +27,6 @@ def contend(
     Returns 74 when leadership was lost, and 0 when it resigned on request; but with `forever` it
     contends again.
     """
-    validate(path)
 
     async def work(client: Client) -> int:
         election = election_of(client)
@@ -116,7 +114,6 @@ def observe(path: ZnodePath, /, *, common: Common = COMMON) -> int:
         path: The path of the election or lock.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         async with Election(client, path).observe() as states:

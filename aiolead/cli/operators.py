@@ -9,7 +9,6 @@ from cyclopts import App, Group, Parameter
 from .. import Client, Config, Election, Lock, ReadWriteLock, admin
 from ..errors import ConfigurationError, HandOverTimeout
 from ..model import Quota
-from ..paths import validate
 from ..types import Layout
 from . import exits, render
 from .batches import MOST, sync_before, walk
@@ -45,7 +44,6 @@ def revoke(
         wait: How long to wait for the successor, in seconds.
         common: Where to connect.
     """
-    validate(path)
     check_range(0, unit=" seconds", wait=wait)
 
     async def work(client: Client) -> None:
@@ -114,7 +112,6 @@ def ephemerals(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -134,7 +131,6 @@ def sync(path: ZnodePath = "/", /, *, common: Common = COMMON) -> int:
         path: Any znode.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         await client.sync(path)
@@ -166,7 +162,6 @@ def quota(
         delete: Delete the quota.
         common: Where to connect.
     """
-    validate(path)
     wanted = Quota(count=count, bytes=size, count_hard=count_hard, bytes_hard=size_hard)
     if delete and wanted.has_limit:
         raise ConfigurationError("--delete: without limits")

@@ -23,7 +23,7 @@ import aiolead
 from .._util.parsing import MalformedError, whole
 from ..errors import ConfigurationError
 from ..model import ACL
-from ..paths import join
+from ..paths import join, validate
 from . import exits
 from .environment import variable
 from .output import (
@@ -82,12 +82,19 @@ def _complete_path(context: CompletionContext) -> list[str]:
 
 
 ZnodePath = Annotated[str, Parameter(completer=_complete_path)]
-"""The type of arguments that are paths of znodes, which shells complete."""
+"""The type of paths of znodes: shells complete them, and `check_paths` checks them."""
 
 
 def takes_path(argument: Argument) -> bool:
     """Whether an argument is the path of a znode."""
     return argument.parameter.completer is _complete_path
+
+
+def check_paths(arguments: ArgumentCollection) -> None:
+    """Raise `InvalidPathError` for an argument that is no path of a znode."""
+    for argument in filter(takes_path, arguments):
+        for token in argument.tokens:
+            validate(token.value)
 
 
 class SharedClient(Protocol):

@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
 from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
-from ..paths import validate
 from ..types import Run, TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
@@ -240,7 +239,6 @@ class HeldCommand:
     done: str = ""
 
     def run(self, common: Common) -> int:
-        validate(self.path)
         timeout, grace = common.wanted_session_timeout, self.options.grace
         if not self.command:
             raise ConfigurationError("no command was given; it goes last, after --")

@@ -113,7 +113,6 @@ def cd(path: ZnodePath, /, *, common: Common = COMMON) -> int:
         common: Where to connect.
     """
     prompt = _prompt()
-    validate(path)
 
     async def work(client: Client) -> None:
         sync_before(client, path)

@@ -73,7 +73,6 @@ def find(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -108,7 +107,6 @@ def grep(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    validate(path)
     try:
         expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
@@ -154,8 +152,6 @@ def cp(
         limit: How many znodes to copy.
         common: Where to connect.
     """
-    validate(source)
-    validate(target)
     if recursive and f"{target}/".startswith(f"{source.rstrip('/')}/"):
         raise ConfigurationError(f"{target}: must not be below {source}")
 
@@ -193,7 +189,6 @@ def export(
         limit: How many znodes to write.
         common: Where to connect.
     """
-    validate(path)
     if resume and file is None:
         raise ConfigurationError("--resume: needs --file")
 
@@ -244,7 +239,6 @@ def import_(
         file: Read this file instead of standard input.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         await client.ensure_path(parent(path))
@@ -472,7 +466,6 @@ def tree(
         limit: How many znodes to show.
         common: Where to connect.
     """
-    validate(path)
     check_range(1, depth=depth, limit=limit)
 
     async def work(client: Client) -> None:

@@ -15,7 +15,7 @@ from .. import Client, CreateMode
 from .._util import parsing
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..model import ACL, Created, EventType, Missed, Permission, Stat, WatchEvent
-from ..paths import basename, join, parent, validate
+from ..paths import basename, join, parent
 from . import exits, render
 from .batches import Denied, read_each, sync_before
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range, reading
@@ -42,7 +42,6 @@ def ls(
         recursive: Print the paths of the znode and of all below it, as `aiolead find`.
         common: Where to connect.
     """
-    validate(path)
     check_one_of(long=long, recursive=recursive)
     if recursive:
         return find(path, common=common)
@@ -105,7 +104,6 @@ def get(
         limit: How many bytes to show on a terminal, or in hexadecimal.
         common: Where to connect.
     """
-    validate(path)
     check_one_of(raw=raw, hex=hex)
     check_range(1, limit=limit)
 
@@ -149,7 +147,6 @@ def stat(path: ZnodePath, /, *, common: Common = COMMON) -> int:
         path: The znode.
         common: Where to connect.
     """
-    validate(path)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -200,7 +197,6 @@ def set_(
         version: Only if the data have this version.
         common: Where to connect.
     """
-    validate(path)
     content = _content(data, file)
     if content is None:
         raise ConfigurationError("no data were given: DATA, or --file (- for standard input)")
@@ -247,7 +243,6 @@ def create(
         acl: The ACL entries, as `aiolead acl` shows them. May be given several times.
         common: Where to connect.
     """
-    validate(path)
     content = _content(data, file) or b""
     mode = _MODES.get((ephemeral, sequential, container, ttl is not None))
     if mode is None:
@@ -339,7 +334,6 @@ def rm(
         version: Only if the data have this version.
         common: Where to connect.
     """
-    validate(path)
     check_one_of(recursive=recursive, version=version != -1)
 
     async def work(client: Client) -> None:
@@ -395,7 +389,6 @@ def watch(
         count: End after so many events.
         common: Where to connect.
     """
-    validate(path)
     check_range(1, count=count)
 
     async def work(client: Client) -> None:
@@ -469,7 +462,6 @@ def acl(
         hashes: Show the hashes of passwords, too.
         common: Where to connect.
     """
-    validate(path)
     wanted = parse_entries(entry)
     if version != -1 and not wanted:
         raise ConfigurationError("--version: is for setting entries")
