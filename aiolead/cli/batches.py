@@ -55,9 +55,10 @@ async def read_each(
 async def walk(client: Client, top: str, limit: int) -> AsyncIterator[tuple[str, Stat | None]]:
     """A znode and all below it, each before its children; None for one that may not be listed.
 
-    Raises `NoNodeError` if `top` does not exist, and `CommandError` if there are more znodes than
-    the limit. Others may change the tree meanwhile.
+    It shows all writes that were done before. Raises `NoNodeError` if `top` does not exist, and
+    `CommandError` if there are more znodes than the limit. Others may change the tree meanwhile.
     """
+    sync_before(client, top)
     left, known = [top], 1
     while left:
         batch, left = left[:AT_ONCE], left[AT_ONCE:]

@@ -51,9 +51,9 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
         families = families_of(found, is_semaphore=is_semaphore)
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
-        if not found and not common.as_json:
+        if not found:
             hint = " (aiolead top --once shows other recipes)" if names else ""
-            common.reporter.state(f"nobody contends for {path}{hint}")
+            common.note(f"nobody contends for {path}{hint}")
         said = sorted({one.place.leaders or 1 for one in found})
         if not is_semaphore and len(said) > 1:
             numbers = ", ".join(map(str, said))

@@ -129,5 +129,4 @@ async def _write(common: Common, path: str, edited: bytes, read: Stat, client: C
 
 def _report(common: Common, path: str, stat: Stat, state: str) -> None:
     common.show({"path": path, **render.stat_as_json(stat)})
-    if not common.as_json:
-        common.reporter.state(state)
+    common.note(state)

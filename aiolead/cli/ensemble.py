@@ -57,11 +57,10 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
             answers += await ask_all(inquirer, more)
         quorum = quorum_of(answers, config)
         common.show(_as_json(answers, quorum), *_as_text(answers, quorum))
-        if not common.as_json:
-            if why:
-                common.reporter.state(f"the ensemble's configuration is not known: {why}")
-            for reason in sorted({each.not_told.get("mntr", "") for each in answers} - {""}):
-                common.reporter.state(f"less is known than there is: {reason}")
+        if why:
+            common.note(f"the ensemble's configuration is not known: {why}")
+        for reason in sorted({each.not_told.get("mntr", "") for each in answers} - {""}):
+            common.note(f"less is known than there is: {reason}")
         return exits.OK if quorum.is_met else exits.UNAVAILABLE
 
     return common.run_until_signal(work)

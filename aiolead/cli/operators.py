@@ -71,9 +71,9 @@ def revoke(
             session = render.hexadecimal(one.session_id)
             about = {"identity": one.identity, "path": one.path, "token": one.token}
             common.show({**about, "session": session}, f"asked {render.escaped(one.identity)}")
-        if not asked and not common.as_json:
+        if not asked:
             leads = "" if successor is None else f", or {render.escaped(successor)} leads already"
-            common.reporter.state(f"the holders were asked before{leads}")
+            common.note(f"the holders were asked before{leads}")
 
     return common.with_client(work)
 
@@ -114,7 +114,6 @@ def ephemerals(
     """
 
     async def work(client: Client) -> None:
-        sync_before(client, path)
         async for each, stat in walk(client, path, limit):
             owner = stat.ephemeral_owner if stat is not None else 0
             if owner and session in (None, render.hexadecimal(owner)):
@@ -219,8 +218,7 @@ def members(
             found = await admin.get_config(client)
         servers = [str(each) for each in found.servers]
         common.show({"version": found.version, "servers": servers}, *servers)
-        if not common.as_json:
-            common.reporter.state(f"the configuration has version {found.version}")
+        common.note(f"the configuration has version {found.version}")
 
     return common.with_client(work)
 

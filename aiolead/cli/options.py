@@ -161,6 +161,11 @@ class Basics:
             for line in lines:
                 write_line(line)
 
+    def note(self, text: str) -> None:
+        """Report something that is in the JSON of the result, or is of no use to a program."""
+        if not self.as_json:
+            self.reporter.state(text)
+
     def show_table(
         self,
         objects: Sequence[Any],

@@ -75,7 +75,6 @@ def find(
     """
 
     async def work(client: Client) -> None:
-        sync_before(client, path)
         async for each, stat in walk(client, path, limit):
             if ephemeral and not (stat is not None and stat.ephemeral_owner):
                 continue
@@ -114,7 +113,6 @@ def grep(
 
     async def work(client: Client) -> int:
         code = exits.FAILED
-        sync_before(client, path)
         async for batch in _batches(walk(client, path, limit)):
             paths = [each for each, stat in batch if stat is not None and stat.data_length]
             async for each, found in read_each(paths, client.get):
@@ -156,7 +154,6 @@ def cp(
         raise ConfigurationError(f"{target}: must not be below {source}")
 
     async def work(client: Client) -> None:
-        sync_before(client, source)
         await client.ensure_path(parent(target))
         entries = _entries(client, source, limit) if recursive else _single(client, source)
         copy = _Target(client, target)
@@ -193,7 +190,6 @@ def export(
         raise ConfigurationError("--resume: needs --file")
 
     async def work(client: Client) -> None:
-        sync_before(client, path)
         with ExitStack() as stack:
             done: set[str] = set()
             output: IO[bytes] | None = None
@@ -280,6 +276,7 @@ async def _size(client: Client, path: str) -> int | None:
 
 
 async def _single(client: Client, path: str) -> AsyncIterator[Entry]:
+    sync_before(client, path)
     data, _ = await client.get(path)
     entries, _ = await client.get_acl(path)
     yield Entry("/", data, entries)
@@ -362,9 +359,8 @@ class _Target:
     def report(self, common: Common) -> None:
         created, existing = self.created, self.existing
         common.show({"path": self._top, "created": created, "existing": existing})
-        if not common.as_json:
-            kept = f"; {existing:,} existed, and stay as they are" if existing else ""
-            common.reporter.state(f"created {render.plural(created, 'znode')}{kept}")
+        kept = f"; {existing:,} existed, and stay as they are" if existing else ""
+        common.note(f"created {render.plural(created, 'znode')}{kept}")
 
 
 def _as_json(entry: Entry) -> dict[str, Any]:

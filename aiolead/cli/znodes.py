@@ -204,8 +204,7 @@ def set_(
     async def work(client: Client) -> None:
         now = await client.set(path, content, version=version)
         common.show({"path": path, **render.stat_as_json(now)})
-        if not common.as_json:
-            common.reporter.state(f"{path} has version {now.version}")
+        common.note(f"{path} has version {now.version}")
 
     return common.with_client(work)
 
@@ -350,8 +349,7 @@ def rm(
             if not force:
                 raise
         common.show({"path": path, "deleted": deleted})
-        if not common.as_json:
-            common.reporter.state(f"deleted {render.plural(deleted, 'znode')}")
+        common.note(f"deleted {render.plural(deleted, 'znode')}")
 
     return common.with_client(work)
 
