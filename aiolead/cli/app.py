@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
@@ -26,210 +26,168 @@ def _version() -> str:
     return version
 
 
-_EXAMPLES = {
-    "": """\
+_TABLE = """
+# Leading and locking
+run [OPTIONS] PATH [-- COMMAND...] => run:run
+    Run a command only while leader; without one, print each state until SIGINT, SIGTERM.
+    $ aiolead run /jobs/scheduler -- celery -A app beat
+    $ aiolead run --forever /jobs/mailer -- ./mailer
+lock [OPTIONS] PATH -- COMMAND... => run:lock
+    Run a command while holding a lock.
+    $ aiolead lock /locks/migrate -- ./manage.py migrate
+    $ aiolead lock -qn /jobs/nightly -- ./nightly.sh
+    $ aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'
+once [OPTIONS] PATH KEY -- COMMAND... => once:once
+    Run a command once per key, on one of many machines.
+    $ aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh
+observe [OPTIONS] PATH => elections:observe
+    Print who leads, and each change of it, until SIGINT or SIGTERM.
+    $ aiolead observe /jobs/scheduler --json
+contenders [OPTIONS] PATH => contenders:contenders
+    Print who contends at a path: for an election, a lock or a semaphore, of any library.
+    $ aiolead contenders /jobs/scheduler
+revoke [OPTIONS] PATH => operators:revoke
+    Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
+    $ aiolead revoke /jobs/scheduler
+    $ aiolead revoke /jobs/scheduler --successor host-2:4711
+top [OPTIONS] [PATH...] => top:top
+    Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.
+    $ aiolead top /jobs /locks
+dashboard [OPTIONS] [PATH...] => dashboard:dashboard
+    Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.
+    $ aiolead dashboard --listen 127.0.0.1:8080
+# Znodes
+ls [OPTIONS] [PATH] => znodes:ls
+    List the children of a znode.
+    $ aiolead ls -l /app
+tree [OPTIONS] [PATH] => trees:tree
+    Show a znode with everything below it.
+    $ aiolead tree -d /app
+find [OPTIONS] [PATH] => trees:find
+    Print the paths of a znode and of all below it. ls -R is the same without conditions.
+    $ aiolead find /app --name 'lock-*'
+grep [OPTIONS] PATTERN [PATH] => trees:grep
+    Print the lines of data that match a regular expression, each after its znode's path.
+    $ aiolead grep -i password /app
+cp [OPTIONS] SOURCE TARGET => trees:cp
+    Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.
+    $ aiolead cp -r /app /backup/app
+export [OPTIONS] [PATH] => trees:export
+    Write a tree as JSON lines, for aiolead import: paths, data, ACLs; no ephemeral ones.
+    $ aiolead export /app --file app.jsonl
+import [OPTIONS] PATH => trees:import_
+    Create the znodes that aiolead export has written, with their data and ACLs.
+    $ aiolead import /app --file app.jsonl
+get [OPTIONS] PATH => znodes:get
+    Print the data of a znode.
+    $ aiolead get /app/settings > settings.json
+stat [OPTIONS] PATH => znodes:stat
+    Print what the servers know about a znode, beside its data.
+set [OPTIONS] PATH DATA => znodes:set_
+    Replace the data of a znode.
+    $ aiolead set /app/settings --file settings.json
+edit [OPTIONS] PATH => edit:edit
+    Open the data of a znode in an editor, and write them back.
+    $ EDITOR=nano aiolead edit /app/settings
+create [OPTIONS] PATH [DATA] => znodes:create
+    Create a znode, and print its path.
+    $ aiolead create -p /app/settings '{}'
+rm [OPTIONS] PATH => znodes:rm
+    Delete a znode.
+    $ aiolead rm -r /app/old
+acl [OPTIONS] PATH [ENTRY...] => znodes:acl
+    Print who may do what with a znode, or set it.
+    $ aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa
+config COMMAND PATH => operators:config
+    Read, change and roll back a configuration of aiolead.Config.
+quota [OPTIONS] PATH => operators:quota
+    Print the quota of a znode and its use, or set or delete it.
+    $ aiolead quota /app --count 10000 --bytes 100000000
+ephemerals [OPTIONS] [PATH] => operators:ephemerals
+    List the ephemeral znodes below a path, with the sessions that own them.
+watch [OPTIONS] PATH => znodes:watch
+    Print what happens to a znode, until SIGINT or SIGTERM.
+    $ aiolead watch -r /app
+# Servers
+ensemble [OPTIONS] => ensemble:ensemble
+    Print each server's role, and how many failures the ensemble can still take.
+    $ aiolead ensemble --hosts zk1,zk2,zk3
+doctor [OPTIONS] [PATH...] => doctor:doctor
+    Look for what is wrong between here and the servers, and for what is not safe.
+    $ aiolead doctor /jobs/scheduler
+members [OPTIONS] => operators:members
+    Print the servers of the ensemble's configuration, or change them (reconfig).
+    $ aiolead members
+    $ aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1
+whoami [OPTIONS] => operators:whoami
+    Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.
+sync [OPTIONS] [PATH] => operators:sync
+    Wait until the connected server has all writes that were done before.
+bench [OPTIONS] [PATH] => bench:bench
+    Measure how long the servers take for reads, writes and locks, from here.
+    $ aiolead bench --seconds 5
+# Others
+shell [OPTIONS] => shell:shell
+    Take commands at a prompt, with completion and a history, on one session.
+    $ aiolead shell --read-only
+server [OPTIONS] => server:server
+    Run a ZooKeeper server for development, until SIGINT or SIGTERM.
+    $ aiolead server --port 0
+demo [OPTIONS] => demo:command
+    Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.
+help [TOPIC] => app:help_
+    Print the help of a command, or the options of all: aiolead help connection.
+completion SHELL => app:completion
+    Print what completes this command's options, and paths of znodes, in a shell.
+    $ aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
+    $ aiolead completion zsh > ~/.zfunc/_aiolead  # with ~/.zfunc in $fpath
+    $ aiolead completion fish > ~/.config/fish/completions/aiolead.fish
+"""
+"""All commands by group: usage, module and function, the first sentence of the help, examples.
+
+A module is imported when its command is used; `aiolead --help` imports none."""
+
+
+class _Command(NamedTuple):
+    usage: str
+    where: str
+    group: Group
+    help: list[str]
+    """The summary, then examples, as they are typed."""
+
+
+def _commands() -> dict[str, _Command]:
+    """The commands of the table, by their names."""
+    found: dict[str, _Command] = {}
+    name, group = "", Group("")
+    for line in _TABLE.strip().splitlines():
+        if line.startswith("# "):
+            group = Group(line[2:], sort_key=len(found) + 1)
+        elif not line.startswith(" "):
+            usage, _, where = line.partition(" => ")
+            name = usage.partition(" ")[0]
+            found[name] = _Command(usage, where, group, [])
+        else:
+            found[name].help.append(line.strip().removeprefix("$ "))
+    return found
+
+
+_COMMANDS = _commands()
+
+_EXAMPLES = """\
 aiolead demo                                    # needs no server
 export AIOLEAD_HOSTS=zk1,zk2,zk3/app
 aiolead run /jobs/mailer -- ./mailer            # one of all machines
 aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh  # one of all crontabs
-aiolead top                                     # leaders and waiters""",
-    "acl": "aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa",
-    "bench": "aiolead bench --seconds 5",
-    "completion": """\
-aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
-aiolead completion zsh > ~/.zfunc/_aiolead  # with ~/.zfunc in $fpath
-aiolead completion fish > ~/.config/fish/completions/aiolead.fish""",
-    "contenders": "aiolead contenders /jobs/scheduler",
-    "members": """\
-aiolead members
-aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1""",
-    "quota": "aiolead quota /app --count 10000 --bytes 100000000",
-    "revoke": """\
-aiolead revoke /jobs/scheduler
-aiolead revoke /jobs/scheduler --successor host-2:4711""",
-    "create": "aiolead create -p /app/settings '{}'",
-    "dashboard": "aiolead dashboard --listen 127.0.0.1:8080",
-    "doctor": "aiolead doctor /jobs/scheduler",
-    "edit": "EDITOR=nano aiolead edit /app/settings",
-    "ensemble": "aiolead ensemble --hosts zk1,zk2,zk3",
-    "cp": "aiolead cp -r /app /backup/app",
-    "export": "aiolead export /app --file app.jsonl",
-    "find": "aiolead find /app --name 'lock-*'",
-    "grep": "aiolead grep -i password /app",
-    "import": "aiolead import /app --file app.jsonl",
-    "get": "aiolead get /app/settings > settings.json",
-    "lock": """\
-aiolead lock /locks/migrate -- ./manage.py migrate
-aiolead lock -qn /jobs/nightly -- ./nightly.sh
-aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'""",
-    "ls": "aiolead ls -l /app",
-    "once": 'aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh',
-    "observe": "aiolead observe /jobs/scheduler --json",
-    "rm": "aiolead rm -r /app/old",
-    "run": """\
-aiolead run /jobs/scheduler -- celery -A app beat
-aiolead run --forever /jobs/mailer -- ./mailer""",
-    "server": "aiolead server --port 0",
-    "shell": "aiolead shell --read-only",
-    "set": "aiolead set /app/settings --file settings.json",
-    "top": "aiolead top /jobs /locks",
-    "tree": "aiolead tree -d /app",
-    "watch": "aiolead watch -r /app",
-}
-"""By command: how it is used; that of the empty name for the command as a whole."""
-
-
-def _around(name: str) -> dict[str, str]:
-    """Texts before and after the help of a command."""
-    lines = _EXAMPLES.get(name, "").splitlines()
-    examples = "".join(f"    {line}\n" for line in lines)  # a block of code, in Markdown
-    around = {"help_prologue": examples} if lines else {}
-    return around | {"help_epilogue": _EPILOGUE if name else ""}
-
+aiolead top                                     # leaders and waiters"""
+"""Of the command as a whole."""
 
 _EPILOGUE = "Options of all commands, such as --hosts and --json: aiolead help connection"
 
 
-_COMMANDS: dict[Group, dict[str, tuple[str, str]]] = {
-    Group("Leading and locking", sort_key=1): {
-        "run [OPTIONS] PATH [-- COMMAND...]": (
-            "run:run",
-            "Run a command only while leader; without one, print each state until SIGINT, SIGTERM.",
-        ),
-        "lock [OPTIONS] PATH -- COMMAND...": ("run:lock", "Run a command while holding a lock."),
-        "once [OPTIONS] PATH KEY -- COMMAND...": (
-            "once:once",
-            "Run a command once per key, on one of many machines.",
-        ),
-        "observe [OPTIONS] PATH": (
-            "elections:observe",
-            "Print who leads, and each change of it, until SIGINT or SIGTERM.",
-        ),
-        "contenders [OPTIONS] PATH": (
-            "contenders:contenders",
-            "Print who contends at a path: for an election, a lock or a semaphore, of any library.",
-        ),
-        "revoke [OPTIONS] PATH": (
-            "operators:revoke",
-            "Ask the holders at a path to release, or the leaders to resign. Nobody is forced.",
-        ),
-        "top [OPTIONS] [PATH...]": (
-            "top:top",
-            "Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.",
-        ),
-        "dashboard [OPTIONS] [PATH...]": (
-            "dashboard:dashboard",
-            "Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.",
-        ),
-    },
-    Group("Znodes", sort_key=2): {
-        "ls [OPTIONS] [PATH]": ("znodes:ls", "List the children of a znode."),
-        "tree [OPTIONS] [PATH]": ("trees:tree", "Show a znode with everything below it."),
-        "find [OPTIONS] [PATH]": (
-            "trees:find",
-            "Print the paths of a znode and of all below it. ls -R is the same without conditions.",
-        ),
-        "grep [OPTIONS] PATTERN [PATH]": (
-            "trees:grep",
-            "Print the lines of data that match a regular expression, each after its znode's path.",
-        ),
-        "cp [OPTIONS] SOURCE TARGET": (
-            "trees:cp",
-            "Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.",
-        ),
-        "export [OPTIONS] [PATH]": (
-            "trees:export",
-            "Write a tree as JSON lines, for aiolead import: paths, data, ACLs; no ephemeral ones.",
-        ),
-        "import [OPTIONS] PATH": (
-            "trees:import_",
-            "Create the znodes that aiolead export has written, with their data and ACLs.",
-        ),
-        "get [OPTIONS] PATH": ("znodes:get", "Print the data of a znode."),
-        "stat [OPTIONS] PATH": (
-            "znodes:stat",
-            "Print what the servers know about a znode, beside its data.",
-        ),
-        "set [OPTIONS] PATH DATA": ("znodes:set_", "Replace the data of a znode."),
-        "edit [OPTIONS] PATH": (
-            "edit:edit",
-            "Open the data of a znode in an editor, and write them back.",
-        ),
-        "create [OPTIONS] PATH [DATA]": ("znodes:create", "Create a znode, and print its path."),
-        "rm [OPTIONS] PATH": ("znodes:rm", "Delete a znode."),
-        "acl [OPTIONS] PATH [ENTRY...]": (
-            "znodes:acl",
-            "Print who may do what with a znode, or set it.",
-        ),
-        "config COMMAND PATH": (
-            "operators:config",
-            "Read, change and roll back a configuration of aiolead.Config.",
-        ),
-        "quota [OPTIONS] PATH": (
-            "operators:quota",
-            "Print the quota of a znode and its use, or set or delete it.",
-        ),
-        "ephemerals [OPTIONS] [PATH]": (
-            "operators:ephemerals",
-            "List the ephemeral znodes below a path, with the sessions that own them.",
-        ),
-        "watch [OPTIONS] PATH": (
-            "znodes:watch",
-            "Print what happens to a znode, until SIGINT or SIGTERM.",
-        ),
-    },
-    Group("Servers", sort_key=3): {
-        "ensemble [OPTIONS]": (
-            "ensemble:ensemble",
-            "Print each server's role, and how many failures the ensemble can still take.",
-        ),
-        "doctor [OPTIONS] [PATH...]": (
-            "doctor:doctor",
-            "Look for what is wrong between here and the servers, and for what is not safe.",
-        ),
-        "members [OPTIONS]": (
-            "operators:members",
-            "Print the servers of the ensemble's configuration, or change them (reconfig).",
-        ),
-        "whoami [OPTIONS]": (
-            "operators:whoami",
-            "Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.",
-        ),
-        "sync [OPTIONS] [PATH]": (
-            "operators:sync",
-            "Wait until the connected server has all writes that were done before.",
-        ),
-        "bench [OPTIONS] [PATH]": (
-            "bench:bench",
-            "Measure how long the servers take for reads, writes and locks, from here.",
-        ),
-    },
-    Group("Others", sort_key=4): {
-        "shell [OPTIONS]": (
-            "shell:shell",
-            "Take commands at a prompt, with completion and a history, on one session.",
-        ),
-        "server [OPTIONS]": (
-            "server:server",
-            "Run a ZooKeeper server for development, until SIGINT or SIGTERM.",
-        ),
-        "demo [OPTIONS]": (
-            "demo:command",
-            "Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.",
-        ),
-        "help [TOPIC]": (
-            "app:help_",
-            "Print the help of a command, or the options of all: aiolead help connection.",
-        ),
-        "completion SHELL": (
-            "app:completion",
-            "Print what completes this command's options, and paths of znodes, in a shell.",
-        ),
-    },
-}
-"""By group and usage: where a command is, and the first sentence of its help.
-
-A module is imported when its command is used; `aiolead --help` imports none."""
+def _prologue(examples: Iterable[str]) -> str:
+    """The text before a help: a block of code, in Markdown."""
+    return "".join(f"    {line}\n" for line in examples)
 
 
 def _app(**options: Any) -> App:
@@ -249,11 +207,10 @@ def _app(**options: Any) -> App:
 def _overview() -> App:
     """The same commands without their code, for `aiolead --help`."""
     # The import of a Markdown renderer takes long.
-    overview = _app(help_format="plaintext", **_around(""))
-    for group, commands in _COMMANDS.items():
-        for usage, (_, summary) in commands.items():
-            summary = summary.replace("`", "")
-            overview.command(App(name=usage.partition(" ")[0], help=summary, group=group))
+    prologue = _prologue(_EXAMPLES.splitlines())
+    overview = _app(help_format="plaintext", help_prologue=prologue, help_epilogue="")
+    for name, command in _COMMANDS.items():
+        overview.command(App(name=name, help=command.help[0], group=command.group))
     return overview
 
 
@@ -272,22 +229,15 @@ def _configure(*command_line: Any) -> None:
 
 
 app: App = _app(config=_configure)
-_NAMES: set[str] = set()
-for _group, _commands in _COMMANDS.items():
-    for _usage, (_where, _summary) in _commands.items():
-        _name = _usage.partition(" ")[0]
-        # Some have commands of their own, and so their usage.
-        _more = {"usage": f"Usage: aiolead {_usage}", **_around(_name)}
-        _NAMES.add(_name)
-        app.command(
-            f"aiolead.cli.{_where}",
-            name=_name,
-            group=_group,
-            **({} if _name in ("demo", "config") else _more),
-        )
+for _name, _command in _COMMANDS.items():
+    _help: dict[str, str] = {}
+    if _name not in ("demo", "config"):  # which have commands of their own, and so their usage
+        _help = {"usage": f"Usage: aiolead {_command.usage}", "help_epilogue": _EPILOGUE}
+        if _examples := _prologue(_command.help[1:]):
+            _help["help_prologue"] = _examples
+    app.command(f"aiolead.cli.{_command.where}", name=_name, group=_command.group, **_help)
 
-
-SHOWN = sorted(_NAMES)
+SHOWN = sorted(_COMMANDS)
 """The names of all commands that help shows."""
 
 
@@ -317,8 +267,9 @@ _HIDDEN = {
     "deleteall": "znodes:deleteall",  # the same
 }
 for _name, _where in _HIDDEN.items():
-    _NAMES.add(_name)
     app.command(f"aiolead.cli.{_where}", name=_name, show=False)
+
+_NAMES = _COMMANDS.keys() | _HIDDEN.keys()
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
