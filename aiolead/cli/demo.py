@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Self
@@ -25,7 +25,7 @@ from .. import Client, Election
 from ..errors import AioleadError, NoNodeError, NotEmptyError
 from . import exits, render
 from .demo_processes import PATIENCE, DemoFailed, DemoProcess, DemoProcesses, DemoTerm
-from .options import Common, DemoOptions
+from .options import Basics, Common, DemoOptions
 from .output import is_fancy, write_json, write_line
 from .process_keeper import clock
 from .signals import first_of
@@ -64,14 +64,8 @@ async def play(common: Common) -> int:
     async with EmbeddedServer() as server:
         hosts = server.connect_string
         # The environment's credentials are for other servers.
-        own = Common(
-            hosts=hosts,
-            session_timeout=common.session_timeout,
-            backend=common.backend,
-            as_json=common.as_json,
-            quiet=common.quiet,
-            debug=common.debug,
-        )
+        basics = {each.name: getattr(common, each.name) for each in fields(Basics)}
+        own = Common(hosts=hosts, session_timeout=common.session_timeout, **basics)
         return await _play_on(own, hosts, f"aiolead demo, on its own ZooKeeper server ({hosts})")
 
 
@@ -138,7 +132,7 @@ class _Story:
         await anyio.sleep(1.2)
 
         tell(f"Now {first.name} is killed (SIGKILL), as in a crash, without a goodbye.", "red")
-        second = await self._crash(first, "guardian")
+        second = await self._hand_over(first, "guardian")
         tell(
             f"The session guardian of {first.name}, a small process of its own, saw that\n"
             f"{first.name} was dead, and closed its session at once."
@@ -151,16 +145,11 @@ class _Story:
             f"{second.name} would still lead. So they wait until its session expires:\n"
             f"{second.session_timeout:g} s after its last sign of life."
         )
-        third = await self._crash(second, "expiry")
+        third = await self._hand_over(second, "expiry")
         await anyio.sleep(1.2)
 
         tell(f"Now {third.name} is asked to end (SIGTERM): it stops, and then resigns.")
-        self._processes.ask_to_end(third)
-        fourth = await self._leader(after=third)
-        stopped = third.term.end if third.term else _begin(fourth)
-        resigned = HandOver(third.name, fourth.name, "resignation", stopped, _begin(fourth))
-        self.hand_overs.append(resigned)
-        tell(f"{fourth.name} leads, {resigned.shown} after {third.name} had stopped.", "green")
+        fourth = await self._hand_over(third, "resignation")
         await anyio.sleep(1.0)
 
         tell(f"{fourth.name} is asked to end, too.")
@@ -169,14 +158,20 @@ class _Story:
             lambda: fourth.state == "ended", PATIENCE, f"{fourth.name} did not end"
         )
 
-    async def _crash(self, leader: DemoProcess, end: SessionEnd) -> DemoProcess:
-        killed = self._processes.kill(leader)
-        heir = await self._leader()
-        crash = HandOver(
-            leader.name, heir.name, end, killed, _begin(heir), timeout=leader.session_timeout
-        )
-        self.hand_overs.append(crash)
-        self._screen.tell(f"{heir.name} leads, {crash.shown} after the crash.", "green")
+    async def _hand_over(self, leader: DemoProcess, end: SessionEnd) -> DemoProcess:
+        """Kill the leader, or ask it to end; return the next one."""
+        if end == "resignation":
+            after = f"{leader.name} had stopped"
+            self._processes.ask_to_end(leader)
+        else:
+            after = "the crash"
+            self._processes.kill(leader)
+        heir = await self._leader(after=leader)
+        ended = leader.killed_at or leader.led.end
+        timeout = leader.session_timeout
+        took = HandOver(leader.name, heir.name, end, ended, heir.led.begin, timeout)
+        self.hand_overs.append(took)
+        self._screen.tell(f"{heir.name} leads, {took.shown} after {after}.", "green")
         return heir
 
     async def _leader(self, after: DemoProcess | None = None) -> DemoProcess:
@@ -187,10 +182,6 @@ class _Story:
         leader = processes.leader
         assert leader is not None
         return leader
-
-
-def _begin(member: DemoProcess) -> float:
-    return member.term.begin if member.term else clock()
 
 
 # --- the summary ---------------------------------------------------------------------------------

@@ -69,6 +69,11 @@ class DemoProcess:
         assert self.process.stdout is not None
         return self.process.stdout
 
+    @property
+    def led(self) -> DemoTerm:
+        assert self.term is not None
+        return self.term
+
     def take(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
@@ -178,13 +183,12 @@ class DemoProcesses:
             return
         raise DemoFailed(f"{what}: not within {in_seconds(within)}")
 
-    def kill(self, member: DemoProcess) -> float:
-        """Kill a process as a crash would; return when it was dead."""
+    def kill(self, member: DemoProcess) -> None:
+        """Kill a process as a crash would."""
         member.state = "killed"
         member.process.kill()
         member.process.wait(_ENDS_WITHIN)
         member.killed_at = clock()
-        return member.killed_at
 
     def ask_to_end(self, member: DemoProcess) -> None:
         member.process.send_signal(signal.SIGTERM)
