@@ -489,52 +489,36 @@ async def _grow(
     """Read a tree level by level, so that the limit leaves out the deepest znodes."""
     level, room = [top], limit - 1
     while level:
+        for branch, stat in await _each(level, client.exists):
+            branch.stat = stat if isinstance(stat, Stat) else None
+            branch.hidden = None if isinstance(stat, Denied) else stat.num_children if stat else 0
+        if with_data:
+            for branch, content in await _each(level, client.get):
+                branch.data = content[0] if isinstance(content, tuple) else None
+        if level[0].depth == depth:
+            return
         below: list[Branch] = []
-        for begin in range(0, len(level), AT_ONCE):
-            group = level[begin : begin + AT_ONCE]
-            is_last = depth is not None and group[0].depth >= depth
-            listed = await _read(client, group, is_last=is_last, with_data=with_data)
-            for branch, names in zip(group, listed, strict=True):
-                shown_names = names[: max(0, room)]
-                room -= len(shown_names)
-                if len(shown_names) < len(names):
-                    branch.hidden = len(names) - len(shown_names)
+        for branch, names in await _each(level, client.get_children):
+            branch.is_denied = isinstance(names, Denied)
+            if names is None:
+                branch.stat, branch.hidden = None, 0
+            elif not isinstance(names, Denied):
+                shown = sorted(names)[: max(0, room)]
+                room -= len(shown)
+                branch.hidden = len(names) - len(shown)
                 branch.children = [
-                    Branch(join(branch.path, name), name, branch.depth + 1) for name in shown_names
+                    Branch(join(branch.path, name), name, branch.depth + 1) for name in shown
                 ]
                 below += branch.children
         level = below
 
 
-async def _read(
-    client: Client, group: Sequence[Branch], *, is_last: bool, with_data: bool
-) -> list[list[str]]:
-    """Fill in some branches; return the names of their children, except at the last level."""
-    paths = [branch.path for branch in group]
-    stats = [stat async for _, stat in read_each(paths, client.exists)]
-    for branch, stat in zip(group, stats, strict=True):
-        if isinstance(stat, Denied):
-            branch.hidden = None
-        else:
-            branch.stat = stat
-        if is_last and stat is not None:
-            branch.hidden = branch.stat.num_children if branch.stat else None
-    names: list[list[str]] = [[] for _ in group]
-    if not is_last:
-        listed = [found async for _, found in read_each(paths, client.get_children)]
-        for n, (branch, found) in enumerate(zip(group, listed, strict=True)):
-            if isinstance(found, Denied):
-                branch.is_denied = True
-                branch.hidden = branch.stat.num_children if branch.stat else None
-            else:
-                branch.hidden = 0
-                names[n] = sorted(found or ())
-                branch.stat = None if found is None else branch.stat
-    if with_data:
-        contents = [content async for _, content in read_each(paths, client.get)]
-        for branch, content in zip(group, contents, strict=True):
-            branch.data = content[0] if isinstance(content, tuple) else None
-    return names
+async def _each(
+    level: Sequence[Branch], read: Callable[[str], Awaitable[T]]
+) -> list[tuple[Branch, T | Denied | None]]:
+    """Some branches, each with what was read there: see `read_each`."""
+    found = [one async for _, one in read_each([branch.path for branch in level], read)]
+    return list(zip(level, found, strict=True))
 
 
 def _all(top: Branch) -> Iterator[Branch]:
