@@ -4,6 +4,26 @@ A contender becomes the next one, since those before it step behind. Nothing her
 the order of the queue decides that. A waiter that is asked for its place leaves it, and joins again
 at the end. Then the leader resigns, as it may at any time. So whatever fails on the way, the lowest
 living contender leads (docs/explanation/recipe-designs.md).
+
+A hand-over goes through these states. A state that follows is never left backwards, and each znode
+is asked for its place once at most. So the number of requests is bounded, whatever others do.
+
+wanted     no waiter is the successor. It watches the queue.
+known      the first look that shows the successor: from here on, its znode is the successor. It
+           asks the waiters before it, and watches those and the successor.
+gone       that znode is gone: it died, was deleted, or another hand-over has asked it to step
+           behind. The first waiter is the successor; with priorities, the best one.
+prepared   the successor is the first waiter, is ready, and is not asked to step behind.
+
+Several at once, by several processes, are decided by the queue alone:
+
+* For the same successor: both end as prepared.
+* For different ones: the later request decides. It makes the other one's successor step behind, so
+  the other one goes on with the first waiter, which is the successor of the later one.
+* With `revoke`: the leader that is asked resigns as it does at any time. A successor that leads by
+  then is not asked.
+
+One term has one hand-over at a time (`Term.prepare_hand_over`).
 """
 
 from __future__ import annotations
@@ -29,12 +49,13 @@ from ..errors import (
     LeadershipLost,
     LossReason,
     NoNodeError,
+    UsageError,
 )
 from ..model import EventType, Participant, WatchEvent
 from ..paths import basename
 from .errors import Step, before_next_try, until_answered
 from .hold import Alarm, Place, Tenure
-from .reading import MAX_IDENTITY, is_ready, ready
+from .reading import MAX_IDENTITY, is_ready, is_request, participant, ready
 from .recipe import checked_text, checked_wait
 from .znode import Znode
 
@@ -58,13 +79,12 @@ class Succession:
 class HandOver:
     """Makes a contender the next one, and waits until it is ready.
 
-    Several at once for different successors disturb each other: each asks the other's.
-
     Args:
         queue: the queue of the election.
         name: the successor, for messages; empty if any will do.
-        is_wanted: whether a contender is the successor, the one with the highest priority if there
-            are several. Once it was there and is gone, any will do.
+        is_wanted: whether a contender may be the successor: the one with the highest priority if
+            there are several, then the first one. Once its znode was there and is gone, any will
+            do.
         check: called before each look; an exception ends this.
         may_lead: whether it is enough that the successor leads by now. Then no holders were before
             it.
@@ -188,7 +208,10 @@ class HandOver:
             return None
         if before or stat.czxid != successor.token or not is_ready(data):
             return None
-        return Succession(successor, holders)
+        if is_request(data) and self._queue.is_like_ours(basename(successor.path)):
+            self._obstacle = f"another hand-over asks {name!r} to step behind"
+            return None
+        return Succession(participant(successor.path, data, stat, is_holder=False), holders)
 
     def _find(self, waiters: Sequence[Entry]) -> int | None:
         """The place of the successor among the waiters; None if it is not there."""
@@ -202,6 +225,8 @@ class HandOver:
         self._is_there = at is not None
         if at is None:
             self._obstacle = self._missing
+        elif self._is_wanted is not _anybody:
+            self._is_wanted = partial(_is_at, waiters[at][0].token)
         return at
 
     def _place_of_wanted(self, waiters: Sequence[Entry]) -> int | None:
@@ -240,6 +265,10 @@ def _anybody(_: Participant) -> bool:
     return True
 
 
+def _is_at(token: int, who: Participant) -> bool:
+    return who.token == token
+
+
 async def report_ready(client: CoordinationClient, znode: Znode, data: bytes) -> bool:
     """Let a contender's znode say that it is ready; return whether there is one, or was.
 
@@ -274,7 +303,7 @@ class Term(Tenure):
     lease renewed, until the body has ended.
     """
 
-    __slots__ = ("_grace", "_grace_period", "_is_revoked", "_queue")
+    __slots__ = ("_grace", "_grace_period", "_hand_over", "_is_revoked", "_queue")
 
     _lost_error = LeadershipLost
 
@@ -292,6 +321,7 @@ class Term(Tenure):
         self._grace = revocation_grace
         """Seconds from a request until the body must end; None if the body decides."""
         self._grace_period: anyio.CancelScope | None = None
+        self._hand_over: HandOver | None = None
         self._is_revoked = False
         super().__init__(contest, place, on_lost, on_released)
         if self._is_asked_for:
@@ -340,6 +370,7 @@ class Term(Tenure):
             self._is_revoked = True
             self._on_lost()
             self._call_lost_callbacks()
+            self._end_hand_over()
 
     def _why_ended(self) -> Exception | None:
         return super()._why_ended() or (self._error() if self._is_revoked else None)
@@ -348,6 +379,11 @@ class Term(Tenure):
         super()._has_ended()
         if self._grace_period is not None:
             self._grace_period.cancel()
+        self._end_hand_over()
+
+    def _end_hand_over(self) -> None:
+        if self._hand_over is not None:
+            self._hand_over.look_again()
 
     @property
     def _given_up_as(self) -> str:
@@ -368,23 +404,28 @@ class Term(Tenure):
         Args:
             to: the successor's identity. The waiters before it are asked to step behind, and join
                 the queue again at its end; those of other libraries stay. It need not wait yet.
-                If it goes, the first one that waits is the successor. So it is for None, the
-                default. With priorities, that is the best one, and a successor that is not the best
-                one is waited for until it is.
+                If it goes, or another process makes it step behind for another successor, the first
+                one that waits is the successor. So it is for None, the default. With priorities,
+                that is the best one, and a successor that is not the best one is waited for until
+                it is.
             timeout: how long to wait, in seconds, 20 by default. None waits forever.
 
         Raises:
             HandOverTimeout: no successor was ready in time; says what it waited for.
             LeadershipLost: the term was lost, or is being revoked, meanwhile.
-            UsageError: it was resigned.
+            UsageError: it was resigned; or another task hands it over.
             ServerError: the servers' answer to a read or a request, such as `NoAuthError`.
 
         Cancellation: the term goes on. On connection loss: goes on as long as the lease lasts.
         """
         self._client.backend.check_home()
-        hand_over = HandOver.to(self._queue, to, self.check)
-        self.add_lost_callback(hand_over.look_again)
-        return (await hand_over.prepared(timeout)).successor
+        if self._hand_over is not None:
+            raise UsageError(f"{self!r}: another task hands it over: cancel that one first")
+        hand_over = self._hand_over = HandOver.to(self._queue, to, self.check)
+        try:
+            return (await hand_over.prepared(timeout)).successor
+        finally:
+            self._hand_over = None
 
     async def hand_over(
         self, to: str | None = None, *, timeout: float | None = PATIENCE

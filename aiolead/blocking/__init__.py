@@ -4019,15 +4019,16 @@ class Term(Tenure):
         Args:
             to: the successor's identity. The waiters before it are asked to step behind, and join
                 the queue again at its end; those of other libraries stay. It need not wait yet.
-                If it goes, the first one that waits is the successor. So it is for None, the
-                default. With priorities, that is the best one, and a successor that is not the best
-                one is waited for until it is.
+                If it goes, or another process makes it step behind for another successor, the first
+                one that waits is the successor. So it is for None, the default. With priorities,
+                that is the best one, and a successor that is not the best one is waited for until
+                it is.
             timeout: how long to wait, in seconds, 20 by default. None waits forever.
 
         Raises:
             HandOverTimeout: no successor was ready in time; says what it waited for.
             LeadershipLost: the term was lost, or is being revoked, meanwhile.
-            UsageError: it was resigned.
+            UsageError: it was resigned; or another task hands it over.
             ServerError: the servers' answer to a read or a request, such as `NoAuthError`.
 
         Cancellation: the term goes on. On connection loss: goes on as long as the lease lasts.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, connect, eventually, in_memory, joined, names, raw
+from kit.clients import PATIENCE, Served, connect, eventually, in_memory, joined, names, raw
 from kit.selection import on_embedded
 from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.crowd import Crowd, crowd
@@ -25,7 +25,7 @@ from aiolead.errors import (
     ReleaseError,
     UsageError,
 )
-from aiolead.model import ACL, Permission
+from aiolead.model import ACL, Participant, Permission
 from aiolead.testing import EmbeddedServer
 from aiolead.types import Campaign
 
@@ -36,7 +36,7 @@ SEQUENTIAL = 2
 
 
 @asynccontextmanager
-async def queue_of(server: ServerUnderTest, *who: str) -> AsyncIterator[tuple[Crowd, Client]]:
+async def queue_of(server: Served, *who: str) -> AsyncIterator[tuple[Crowd, Client]]:
     """Contenders with a session each, who come in this order; the first one leads."""
     async with AsyncExitStack() as stack:
         watcher = await stack.enter_async_context(connect(server))
@@ -326,6 +326,102 @@ async def test_request_and_readiness_do_not_undo_each_other(
             await state.term.revocation_requested()
         with raw(server) as operator:
             assert operator.get(state.term.path) == b"__REVOKE__me"
+
+
+# --- several at once -----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def cold_queue(server: Served, *who: str) -> AsyncIterator[dict[str, Campaign]]:
+    """Waiters with a session each, who have to warm up, in this order."""
+    async with AsyncExitStack() as stack:
+        watcher = await stack.enter_async_context(connect(server))
+        there, views = len(await names(watcher, PATH)), dict[str, Campaign]()
+        for number, name in enumerate(who, there + 1):
+            client = await stack.enter_async_context(connect(server))
+            campaign = Election(client, PATH, identity=name).campaign(ready=False)
+            views[name] = await stack.enter_async_context(campaign)
+            await joined(watcher, PATH, number)
+        yield views
+
+
+@pytest.mark.parametrize("is_later", [True, False], ids=["one after the other", "together"])
+async def test_later_of_two_hand_overs_decides(is_later: bool) -> None:
+    """No contender is asked twice, so neither of them makes the other one ask again."""
+    async with EmbeddedServer() as server, in_memory(server) as watcher:
+        async with queue_of(server, "a") as (them, _), cold_queue(server, *"bcde") as views:
+            term, successors = them.inside["a"], list[Participant]()
+
+            async def hand_over() -> None:
+                successors.append(await term.hand_over("c", timeout=PATIENCE))
+
+            before = server.requests.copy()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hand_over)
+                if is_later:
+                    await until_queue_is(watcher, *"acdeb")
+                tasks.start_soon(partial(Election(watcher, PATH).revoke, successor="d"))
+                await until_first_waiters_are(watcher, *"ade")
+                await anyio.wait_all_tasks_blocked()
+                assert (server.requests - before)["SET_DATA"] <= 4
+                assert term.is_held
+                for view in views.values():
+                    await view.set_ready()
+            assert [(who.identity, who.is_ready) for who in successors] in ([("d", True)], [])
+            await until_first_waiters_are(watcher, *"de")
+
+
+async def until_first_waiters_are(client: Client, *who: str) -> None:
+    async def are_they() -> bool:
+        return (await order(client))[: len(who)] == list(who)
+
+    await eventually(are_they, f"the queue begins with {who}")
+
+
+@on_embedded
+async def test_two_hand_overs_to_one_successor_agree(server: ServerUnderTest) -> None:
+    async with queue_of(server, "a", "b", "c") as (them, watcher):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(partial(Election(watcher, PATH).revoke, successor="c"))
+            with suppress(LeadershipLost):
+                await them.inside["a"].hand_over("c", timeout=PATIENCE)
+        await eventually(lambda: "c" in them.inside, "c leads")
+        assert not them.inside["c"].is_revocation_requested
+        assert them.log == ["a", "c"]
+
+
+@on_embedded
+async def test_term_is_handed_over_once_at_a_time(a: Client) -> None:
+    async with Election(a, PATH).leadership() as term:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(term.hand_over, "nobody", timeout=None))
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(UsageError, match="another task hands it over"):
+                await term.prepare_hand_over("another")
+            tasks.cancel_scope.cancel()
+        with pytest.raises(HandOverTimeout):
+            await term.hand_over("nobody", timeout=0)
+        term.check()
+
+
+@with_virtual_server
+async def test_hand_over_ends_as_another_task_resigns(a: Client, b: Client) -> None:
+    leading, waiting = Election(a, PATH).leadership(), Election(b, PATH).campaign(ready=False)
+    async with leading as term, waiting, anyio.create_task_group() as tasks:
+        await joined(a, PATH, 2)
+        _, waiter = await Election(a, PATH).contenders()
+
+        async def hand_over() -> None:
+            with anyio.fail_after(PATIENCE), pytest.raises(UsageError, match="was resigned"):
+                await term.hand_over(timeout=None)
+
+        tasks.start_soon(hand_over)
+        await passes(1.0)
+        # The next look watches only the successor.
+        await a.set(waiter.path, (await a.get(waiter.path))[0])
+        await passes(1.0)
+        await term.resign()
 
 
 # --- failures ------------------------------------------------------------------------------------
