@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 
 import anyio
+from kit.clients import eventually
 
 from aiolead import Client, DelayQueue, PriorityQueue, Queue, TaskBoard
 from costs._acts import Setup, call, enter, leave, prepared
@@ -68,8 +69,7 @@ async def rest(bench: Bench) -> None:
         deletes = bench.server.requests["DELETE"]
         await item.retry(delay=0.001)
         # Nothing is sent during the pause, which is not the end of the operation.
-        while bench.server.requests["DELETE"] == deletes:
-            await anyio.sleep(0.0005)
+        await eventually(lambda: bench.server.requests["DELETE"] > deletes, "the claim is deleted")
         await bench.quiet()
         await bench.stop()
 
