@@ -7,5 +7,6 @@ internal_errors                    exceptions that only a mistake of ours can ra
 escaping                           loggers and messages, with control characters escaped
 parsing                            the only parsers of other processes' data
 contender_names                    the names of contenders, of every library
+token_bucket                       the data of a rate limit
 misuse, lazy                       errors that show what to write; names imported on first use
 """

@@ -19,7 +19,7 @@ import anyio
 
 import aiolead
 from aiolead import Client, NoNodeError
-from aiolead._recipes.rate_limit import Write
+from aiolead._util.token_bucket import Write
 from aiolead.errors import CoordinationError
 from aiolead.types import Codec
 

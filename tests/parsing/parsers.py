@@ -20,7 +20,7 @@ from typing import Any
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition, dead_letters, rate_limit
+from aiolead._recipes import codec, condition, dead_letters
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
 from aiolead._recipes import neighbours as unrecognized
@@ -31,6 +31,7 @@ from aiolead._recipes.layouts import LAYOUTS, LIBRARIES, Role, names_of
 from aiolead._recipes.task_board import Progress, decode_result
 from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
+from aiolead._util import token_bucket
 from aiolead._util.parsing import MalformedError
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
@@ -126,8 +127,8 @@ def _raise_away(check: Callable[[str], object]) -> Callable[[str], object]:
 
 def _rate_limit(data: bytes) -> object:
     """The state after a write with these data, and after another one, which can be read again."""
-    written = rate_limit.Write.parse("/limit", data, STAT).followed(STAT, 2, 0.5, 1, None)
-    return rate_limit.Write.parse("/limit", written.encode(), STAT)
+    written = token_bucket.Write.parse("/limit", data, STAT).followed(STAT, 2, 0.5, 1, None)
+    return token_bucket.Write.parse("/limit", written.encode(), STAT)
 
 
 def _layouts(name: str) -> list[object]:
@@ -309,7 +310,7 @@ PARSERS: tuple[Parser, ...] = (
         "_recipes.semaphore: decoded_digits",
     ),
     of_znode(
-        "a rate limit", _rate_limit, "_recipes.rate_limit: Write.parse _number",
+        "a rate limit", _rate_limit, "_util.token_bucket: Write.parse _number",
         raises=_INVALID,
     ),
     of_name(

@@ -27,7 +27,8 @@ from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import with_virtual_server as on_virtual_server
 
 from aiolead import AcquireTimeout, Client, ConnectionLossError, NoNodeError, RateLimit
-from aiolead._recipes.rate_limit import Numbers, Share, Write
+from aiolead._recipes.rate_limit import Share
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead._wire.codes import OpCode
 from aiolead.errors import ConfigurationError, InvalidDataError, MixedLayoutError
 from aiolead.model import Stat
@@ -472,6 +473,17 @@ def test_write_takes_nothing_that_is_due_too_late(within: float | None, took: in
 def test_write_takes_nothing_beyond_the_least_that_is_due_later(lack: float, took: int) -> None:
     write = Write(NUMBERS, lack=lack, take=30, ahead=1.0, least=2)
     assert write.applied(written(1000, 1)) == (lack, took)
+
+
+@pytest.mark.parametrize(
+    ("lack", "later", "level"),
+    [(0, 0.0, 95.0), (0, 0.2, 97.0), (0, 60.0, 100.0), (103, 0.0, -8.0), (103, -5.0, -8.0)],
+)
+def test_level_grows_from_the_last_write_to_the_burst(
+    lack: float, later: float, level: float
+) -> None:
+    write = Write(NUMBERS, lack=lack, take=5, least=5)
+    assert write.level(written(1000, 1), 1.0 + later) == pytest.approx(level)
 
 
 # --- numbers -------------------------------------------------------------------------------------
