@@ -57,6 +57,12 @@ KEPT = 1000
 KEPT_FOR = 30 * 86_400.0
 """How long done keys are remembered by default, in seconds: 30 days."""
 
+DONE = b"__DONE__"
+"""Precedes, in the znode of a done key, the identity of the client that ran it.
+
+`aiolead dashboard` and others see by it that these znodes are keys.
+"""
+
 _LEGIBLE = "@:+=,"
 """The punctuation that stays as it is in the name of a key's znode, beside `-._~`."""
 
@@ -100,7 +106,7 @@ class KeyNaming(Fixed):
         if not node.is_shown_by(stat) or node.session_id not in (0, client.session_id):
             return None
         transaction = client.transaction().delete(node.path, version=stat.version)
-        reply = transaction.create(node.path, self._mark, acl=self._acl).commit()
+        reply = transaction.create(node.path, DONE + self._mark, acl=self._acl).commit()
         reply.add_done_callback(partial(self._replaced, reply))
         return reply
 

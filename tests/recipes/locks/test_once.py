@@ -66,7 +66,7 @@ async def test_key_runs_once(a: Client, b: Client) -> None:
     assert (run.is_held, run.is_done, run.loss) == (False, True, None)
     await b.sync(ZNODE)
     data, stat = await b.get(ZNODE)
-    assert (data, stat.ephemeral_owner) == (b"host-1", 0)
+    assert (data, stat.ephemeral_owner) == (b"__DONE__host-1", 0)
     assert await once.holder(KEY) is None
     assert await once.is_done(KEY)
     assert [await do(client) for client in (a, b)] == [False, False]
@@ -190,7 +190,7 @@ async def test_lost_message_while_it_is_marked(
         drop(server, op)
     assert run is not None
     assert run.is_done
-    assert await b.get(ZNODE) == (b"a", await b.exists(ZNODE))
+    assert await b.get(ZNODE) == (b"__DONE__a", await b.exists(ZNODE))
     assert not await do(b)
 
 
@@ -315,7 +315,7 @@ async def test_data_that_others_set_does_not_prevent_the_mark(a: Client, b: Clie
     async with Once(a, PATH, identity="a").claim(KEY):
         await b.set(ZNODE, b"x")
         await settled()
-    assert (await b.get(ZNODE))[0] == b"a"
+    assert (await b.get(ZNODE))[0] == b"__DONE__a"
     assert await owner_of(b) == 0
 
 
