@@ -71,15 +71,18 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
 
 
 async def standing(client: Client, path: str) -> str:
-    """The holders at a path in words, for how long they hold, and how many contenders wait."""
+    """The holders at a path in words, since when they are there, and how many contenders wait."""
     found, _ = await read_contenders(client, path, await _names(client, path))
     waiting = sum(not one.place.holds for one in found)
-    held = holders_of(found) or "held by nobody by now"
+    held = holders_of(found) or "nobody holds it now"
     return held + (f"; {waiting:,} waiting" if waiting else "")
 
 
 def holders_of(found: Sequence[QueuedContender]) -> str:
-    """The holders among contenders in words, and for how long they hold; empty without one."""
+    """The holders among contenders in words, as `events.shown_holder`; empty without one.
+
+    A znode has the time when its owner joined. Servers do not report since when it holds.
+    """
     holders = [one for one in found if one.place.holds]
     more = f" and {len(holders) - _MOST_NAMED} more" if len(holders) > _MOST_NAMED else ""
     held = ", ".join(map(_as_holder, holders[:_MOST_NAMED]))
@@ -92,7 +95,7 @@ _MOST_NAMED = 3
 def _as_holder(one: QueuedContender) -> str:
     known = one.identity is not None
     who = render.shortened(one.identity or "", LONGEST_NAME) if known else "(not allowed to read)"
-    return who if one.stat is None else f"{who} for {render.age(one.stat.ctime)}"
+    return who if one.stat is None else f"{who} (there for {render.age(one.stat.ctime)})"
 
 
 async def read_contenders(
@@ -119,7 +122,7 @@ async def _names(client: Client, path: str) -> list[str]:
         return []
 
 
-_HEADINGS = ("place", "state", "identity", "session", "age", "token", "znode")
+_HEADINGS = ("place", "state", "identity", "session", "there for", "token", "znode")
 
 
 def _row(one: QueuedContender) -> list[str]:

@@ -73,7 +73,7 @@ def once(
 
     async def standing(client: Client) -> str:
         holder = await job(client).holder(key)
-        return "nobody by now" if holder is None else f"run by {holder.identity}"
+        return "nobody runs it now" if holder is None else f"run by {holder.identity}"
 
     return HeldCommand(
         path=path,

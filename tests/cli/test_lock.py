@@ -29,7 +29,7 @@ def test_lock_of_another_client_is_a_conflict(run: Run, somewhere: str) -> None:
             assert run("lock -q", *options, *where) == (code, [], [])
             got, out, err = run("lock", *options, *where)
             assert (got, out, len(err)) == (code, [], 1)
-            found = r"aiolead: did not get the lock /mine: held by me for \d+ s"
+            found = r"aiolead: did not get the lock /mine: held by me \(there for \d+ s\)"
             assert re.fullmatch(found, err[0])
         assert holder.finish(signal.SIGTERM) == 128 + signal.SIGTERM
     # It is free as soon as the holder has ended.
@@ -47,7 +47,7 @@ def test_waiting_acquires_a_released_lock(somewhere: str) -> None:
             RawClient(somewhere) as client,
         ):
             until(lambda: len(client.children("/mine")) == 3, "both wait")
-            person.wait_for("waits for the lock /mine: held by me for")
+            person.wait_for("waits for the lock /mine: held by me (there for")
             person.wait_for(" waiting")
             holder.signal(signal.SIGTERM)
             waiter.out.expect("mine")
