@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from aiolead.cli.doctor.server_checks import (
     judge_sessions,
     judge_settings,
 )
-from aiolead.cli.server_inquiry import ServerAddress
+from aiolead.cli.server_inquiry import ClientConnection, ServerAddress
 from aiolead.cli.server_survey import Quorum, ServerAnswers
 from aiolead.model import Stat
 from aiolead.testing import EmbeddedServer, ZooKeeperServer
@@ -366,13 +367,21 @@ def contender(name: str, owner: int) -> QueuedContender:
 
 
 def test_contender_of_a_dead_session_is_a_ghost() -> None:
-    def judged(*line: QueuedContender, alive: set[int] | None = None) -> list[Level]:
-        return levels(list(judge_ghosts("/l", line, KnownSessions(alive, None))))
+    def judged(
+        *line: QueuedContender,
+        alive: set[int] | None = None,
+        connected: Sequence[int] | None = None,
+    ) -> list[Level]:
+        known = None if connected is None else {one: ClientConnection() for one in connected}
+        return levels(list(judge_ghosts("/l", line, KnownSessions(alive, known))))
 
     one, other = contender("_c_x-lock-0000000001", 1), contender("_c_y-lock-0000000002", -1)
     assert judged(one, other, alive={1, -1}) == []
     assert judged(one, other, alive={1}) == [Level.FAIL]
     assert judged(one, other) == [Level.UNKNOWN]
+    # The servers keep the session of a dead process until it times out.
+    assert judged(one, other, alive={1, -1}, connected=[1]) == [Level.WARN]
+    assert judged(one, other, alive={1}, connected=[1]) == [Level.FAIL]
     assert judged(contender("_c_x-lock-0000000001", 0), alive={1}) == [Level.FAIL]
     # The same contender twice. Its library does not know about the first znode.
     twice = [contender(f"_c_{GUID}-lock-000000000{n}", 1) for n in range(2)]

@@ -44,10 +44,15 @@ class KnownSessions:
     alive: AbstractSet[int] | None
     connected: Mapping[int, ClientConnection] | None
 
+    def is_over(self, owner: int) -> bool:
+        return self.alive is not None and owner not in self.alive
+
+    def is_silent(self, owner: int) -> bool:
+        return self.connected is not None and owner not in self.connected
+
     def doubts(self, owner: int) -> bool:
-        """Whether a session may be over, by this."""
-        known = self.alive if self.alive is not None else self.connected
-        return known is not None and owner not in known
+        """Whether the process of a session may be gone, by this."""
+        return self.is_over(owner) or self.is_silent(owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,9 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
     if queue and not is_permits and not is_contended(stats, asked_for=True):
         # Items of a queue, for instance.
         text = f"{path}: {render.plural(len(queue), 'znode')} with a number, and no contender"
-        return [QueueLook(path, [Level.NOTE.finding("path", text, path=path, contenders=0)])]
+        advice = "`aiolead top --once` with this path shows queues and other recipes"
+        found = Level.NOTE.finding("path", text, advice, path=path, contenders=0)
+        return [QueueLook(path, [found])]
     known = {place.name for place in places if place.layout}
     held = holders_of(queue)
     text = f"{path}: {render.plural(len(queue), 'contender')}{', ' if held else ''}{held}"
@@ -218,9 +225,10 @@ def judge_ghosts(
         level, why, advice = Level.FAIL, "", "all behind it wait: delete it"
         if not owner:
             why = "it is not ephemeral, and never goes by itself"
-        elif sessions.alive is not None and sessions.doubts(owner):
+        elif sessions.is_over(owner):
             why = "the servers know no such session"
-        elif sessions.doubts(owner):
+        elif sessions.is_silent(owner):
+            # A dead or isolated process, until its session times out.
             level, why = Level.WARN, "the session has no connection now"
             advice = "if it stays so for longer than its timeout, it is a ghost: delete it"
         elif match and match[0] in seen:
