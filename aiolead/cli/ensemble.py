@@ -56,11 +56,12 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
             more = await members_besides(config, servers, secure=inquirer.is_encrypted)
             answers += await ask_all(inquirer, more)
         quorum = quorum_of(answers, config)
+        serving = [each for each in answers if each.is_serving]
         common.show(_as_json(answers, quorum), *_as_text(answers, quorum))
         if why:
             common.note(f"the ensemble's configuration is not known: {why}")
-        for reason in sorted({each.not_told.get("mntr", "") for each in answers} - {""}):
-            common.note(f"less is known than there is: {reason}")
+        for reason in sorted({each.not_told.get("mntr", "") for each in serving} - {""}):
+            common.note(f"some values are not known: {reason}")
         return exits.OK if quorum.is_met else exits.UNAVAILABLE
 
     return common.run_until_signal(work)
@@ -115,14 +116,14 @@ def _summary(quorum: Quorum) -> str:
     whole = f"{quorum.up} of {render.plural(quorum.voters, 'voter')} up"
     if quorum.source == "hosts":
         whole += " (as far as --hosts lists them)"
-    looking = f"{quorum.looking} up, looking for a leader" if quorum.looking else ""
+    if quorum.looking:
+        whole += f", {quorum.looking} looking for a leader"
+    whole += f", quorum {quorum.quorum}"
     if not quorum.is_met:
-        details = f" ({looking}; the quorum is {quorum.quorum})" if looking else ""
-        return styled(f"{whole}{details}: there is no leader, nothing is served", "red")
-    whole += f", {looking}" if looking else ""
+        return styled(f"{whole}: there is no leader, nothing is served", "red")
     if quorum.tolerates <= 0:
-        return styled(f"{whole}, quorum {quorum.quorum}: no more may fail", "yellow")
-    return f"{whole}, quorum {quorum.quorum}: {quorum.tolerates} more may fail"
+        return styled(f"{whole}: no more may fail", "yellow")
+    return f"{whole}: {quorum.tolerates} more may fail"
 
 
 def behind(answers: ServerAnswers, all_of_them: Sequence[ServerAnswers]) -> int | str | None:

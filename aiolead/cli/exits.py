@@ -116,11 +116,16 @@ def complaint(error: BaseException, command: str = "") -> str:
             argument, colon, rest = text.partition(": ")
             return f"{_OPTIONS[argument]}: {rest}" if colon and argument in _OPTIONS else text
         case ConnectFailed():
-            return in_plain_words(text)
+            return f"{in_plain_words(text)}; see: aiolead doctor"
+        case AuthFailedError() if "credentials" in text:
+            # A server refuses unknown schemes, but no password of `digest`.
+            return f"{text} (--auth begins with a scheme, such as digest:USER:PASSWORD)"
         case NoNodeError(path="/"):
             return f"{text} (the chroot in --hosts does not exist: aiolead create -p /)"
         case NoNodeError() if command == "create":
             return f"{text} (--parents creates it)"
+        case NoAuthError() if command == "members":
+            return f"{text} (by default, only the servers' super user may)"
         case BadArgumentsError() if command == "members":
             return f"{text} (a server to add needs its client port; some server must stay)"
         case NotEmptyError() if command in ("rm", "delete"):

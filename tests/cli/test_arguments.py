@@ -426,6 +426,17 @@ def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
         "aiolead: no such znode: / (the chroot in --hosts does not exist: aiolead create -p /)"
     )
     assert run("ls /") == (1, [], [no_chroot])
+    # The scheme is easily forgotten. Servers refuse unknown schemes, but no password of `digest`.
+    remedy = "(--auth begins with a scheme, such as digest:USER:PASSWORD)"
+    assert run("ls / --auth me:pass") == (
+        77,
+        [],
+        [f"aiolead: the server refused the credentials {remedy}"],
+    )
+    refused = errors.NoAuthError("/zookeeper/config")
+    text = "not allowed by the znode's ACL: /zookeeper/config"
+    assert complaint(refused, "get") == text
+    assert complaint(refused, "members") == f"{text} (by default, only the servers' super user may)"
     with RawClient(somewhere) as client:
         client.create("")
     no_parent = "aiolead: the parent of the new znode is missing: /a/b (--parents creates it)"

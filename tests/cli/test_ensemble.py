@@ -102,7 +102,8 @@ def test_unreachable_servers_are_no_ensemble(run: Run) -> None:
     assert "Connection refused" in out[1]
     assert out[2].startswith("nowhere.invalid:2181  ")
     assert out[-1] == (
-        "0 of 2 voters up (as far as --hosts lists them): there is no leader, nothing is served"
+        "0 of 2 voters up (as far as --hosts lists them), quorum 2: there is no leader, "
+        "nothing is served"
     )
 
 
@@ -205,14 +206,13 @@ def test_server_that_looks_for_a_leader_is_up() -> None:
     quorum = quorum_of([looking, answers(""), answers("")], members(3))
     assert (quorum.up, quorum.looking, quorum.tolerates, quorum.is_met) == (1, 1, -1, False)
     assert _summary(quorum) == (
-        "1 of 3 voters up (1 up, looking for a leader; the quorum is 2): there is no leader, "
-        "nothing is served"
+        "1 of 3 voters up, 1 looking for a leader, quorum 2: there is no leader, nothing is served"
     )
     # A server that has not joined the quorum yet is not part of it.
     quorum = quorum_of([answers("leader"), answers("follower"), looking], members(3))
     assert (quorum.up, quorum.looking, quorum.tolerates) == (2, 1, 0)
     assert _summary(quorum) == (
-        "2 of 3 voters up, 1 up, looking for a leader, quorum 2: no more may fail"
+        "2 of 3 voters up, 1 looking for a leader, quorum 2: no more may fail"
     )
 
 

@@ -165,6 +165,7 @@ def test_refusing_server_is_named_after_a_second(typed: str) -> None:
         assert "refused" in said
         assert command.finish() == exits.UNAVAILABLE
         why = "no session with 127.0.0.1:1 within 8.5 seconds (127.0.0.1:1: Connection refused)"
+        why += "; see: aiolead doctor"
         assert command.err.rest()[-1] == f"aiolead: {why}"
 
 

@@ -148,7 +148,10 @@ class Examination:
         except AioleadError as error:
             is_first = isinstance(error, ConnectFailed)
             text = "there is no session" if is_first else f"the session did not last: {error}"
-            tried = [f"{where}: {why}" for where, why in getattr(error, "attempts", ())]
+            tried = [
+                f"{where}: {exits.in_plain_words(str(why))}"
+                for where, why in getattr(error, "attempts", ())
+            ]
             self._add(Level.FAIL, "session", text, "; ".join(tried) or "see above")
             if is_first:
                 await self._check_servers(None, None)
