@@ -1,8 +1,8 @@
 """The specifications in TLA+ (`docs/spec`): checked by TLC, and compared with what the code does.
 
 specifications  the table: which checks and planted errors each has, and what TLC must find
+tables          its files
 checks          its entries
-queue_checks    those of queue.tla
 tlc             running TLC, and reading what it prints
 verdict         what is wrong with an outcome, compared with the table
 lease_rules     the client's part of lease.tla in Python
