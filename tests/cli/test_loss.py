@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from kit.checks import killed_at_the_end
 from kit.cli import WITHIN, Command, Process, environment
 from kit.raw_client import RawClient
 
@@ -185,11 +186,11 @@ def test_keeper_counts_the_time_of_a_suspended_machine() -> None:
         until = time.monotonic() + 1000
         start = {"env": {}, "until": until, "kill_by": until, "grace": 0.0}
         start["program"] = "/bin/sleep"
-        ours.sendall(json.dumps({"do": "start", **start}).encode() + b"\n")
-        with ours.makefile() as messages:
+        with killed_at_the_end(process), ours.makefile() as messages:
+            ours.sendall(json.dumps({"do": "start", **start}).encode() + b"\n")
             assert "started" in json.loads(messages.readline())
             assert json.loads(messages.readline())["stopped"]
-        assert process.wait(WITHIN) == 0
+            assert process.wait(WITHIN) == 0
 
 
 NOT_STARTED = """

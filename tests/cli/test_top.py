@@ -14,6 +14,7 @@ from cli.preforked import ReadyProcess
 from cli.scenes import NOTHING, StagedScene
 from cli.terminal import Terminal
 from kazoo.security import make_acl
+from kit.checks import killed_at_the_end
 from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report, shown
 from rich.cells import cell_len
 
@@ -440,12 +441,10 @@ def test_closed_terminal_ends_the_command(somewhere: str, hangup: str) -> None:
         command = ["setsid", "--ctty", "sh", "-c", script]
         process = subprocess.Popen(command, env=env, stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
-    seen = b""
-    while b"/nobody" not in seen:
-        seen += os.read(master, 4096)
-    os.close(master)
-    try:
+    with killed_at_the_end(process):
+        seen = b""
+        while b"/nobody" not in seen:
+            seen += os.read(master, 4096)
+        os.close(master)
         code = process.wait(WITHIN)
-    finally:
-        process.kill()
     assert code in ((0, -signal.SIGHUP) if hangup == "heeded" else (-signal.SIGHUP,))

@@ -27,7 +27,7 @@ import pytest
 from client.control_groups import limited_memory
 from client.guarded import MAY_NOT_TRACE, TIMEOUT, Owner, exists, guardian_of, is_running
 from client.login.certificates import Authority
-from kit.checks import PATIENCE, until
+from kit.checks import PATIENCE, killed_at_the_end, until
 from kit.raw_client import RawClient
 
 import aiolead
@@ -503,11 +503,8 @@ def _dead_owner(
         ours.sendall(json.dumps(known).encode() + b"\n")
         process = guardian_control.spawn(theirs.fileno(), pidfd, children)
     os.close(pidfd)
-    try:
+    with killed_at_the_end(process):
         yield opened.session_id, process
-    finally:
-        process.kill()
-        process.wait()
 
 
 # --- its own failures ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit.checks import until
+from kit.checks import killed_at_the_end, until
 
 from aiolead.testing.launch import free_ports
 
@@ -30,7 +30,7 @@ def redis_server(directory: Path) -> Iterator[int]:
     process = subprocess.Popen(
         [server, *options], cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    try:
+    with killed_at_the_end(process):
         with redis.Redis(port=port) as client:
 
             def answers() -> bool:
@@ -41,6 +41,3 @@ def redis_server(directory: Path) -> Iterator[int]:
 
             until(answers, "Redis answers")
         yield port
-    finally:
-        process.kill()
-        process.wait()

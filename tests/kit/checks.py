@@ -1,12 +1,13 @@
-"""One check on many things, as one test."""
+"""One check on many things, as one test; waits that end; processes that end with the test."""
 
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import update_wrapper
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -85,3 +86,30 @@ def until(check: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"still not, after {PATIENCE} seconds: {what}")
         time.sleep(0.005)
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+class Running(Protocol):
+    """A process, such as a `subprocess.Popen`."""
+
+    def kill(self) -> None: ...
+
+    def wait(self, timeout: float) -> int: ...
+
+
+P = TypeVar("P", bound=Running)
+
+
+@contextmanager
+def killed_at_the_end(process: P) -> Iterator[P]:
+    """A process for a block, which ends it, whether it fails or not.
+
+    A process that a failed test leaves behind is a ResourceWarning, which fails a later test.
+    """
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
