@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
+from .catalogue import MUTANTS
 from .catch import OVERDUE, Hunt, run_tests
 from .edit import span_of, spliced
 from .operators import WEIGHTS, mutations
@@ -123,20 +124,32 @@ def changed_lines(base: str) -> dict[str, set[int]]:
 # --- running -----------------------------------------------------------------------------------
 
 
-def related(file: str) -> list[str]:
-    """The tests to run for a file, the closest ones first."""
+def related(file: str) -> list[list[str]]:
+    """The tests to run for a file, run by run.
+
+    The first run has the closest ones, which mostly decide: the files and folders that are named
+    after the module, and the tests that see its planted bugs.
+    """
     package, _, rest = file.partition("/")
-    folders = list(TESTS.get(package, OTHER_TESTS))
-    area = rest.partition("/")[0]
-    closest = [f"{folder}/{area}" for folder in folders if area and "." not in area]
-    return [each for each in (*closest, *folders) if (ROOT / each).is_dir()]
+    folders = [each for each in TESTS.get(package, OTHER_TESTS) if (ROOT / each).is_dir()]
+    module = file.removesuffix(".py").replace("/", ".")
+    closest: dict[str, None] = {}
+    for name in reversed(Path(rest).with_suffix("").parts):
+        for folder in folders:
+            for pattern in (name, f"test_{name}*.py"):
+                found = sorted((ROOT / folder).rglob(pattern))
+                closest |= {path.relative_to(ROOT).as_posix(): None for path in found}
+    for mutant in MUTANTS:
+        if any(change.module == module for change in mutant.changes):
+            closest |= {test: None for test in mutant.tests if test.startswith(tuple(folders))}
+    return [run for run in (list(closest), *([folder] for folder in folders)) if run]
 
 
 def kill(site: Site, seconds: float) -> Hunt:
-    """Run the related tests, folder by folder, up to the first that fails only with the mutant."""
+    """Run the related tests up to the first that fails only with the mutant."""
     spent = 0.0
-    for folder in related(site.file):
-        found = run_tests({site.file: site.text}, [folder, *NOT_REAL], seconds=seconds)
+    for tests in related(site.file):
+        found = run_tests({site.file: site.text}, [*tests, *NOT_REAL], seconds=seconds)
         spent += found.seconds
         if found.caught:
             name = found.caught[0]
