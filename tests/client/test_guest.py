@@ -25,7 +25,7 @@ import pytest
 import trio
 from kit.checks import PATIENCE
 from kit.clients import connect, eventually, tasks_living
-from kit.tasks import ON_ASYNCIO, Run, end_of_cancelled, on_asyncio
+from kit.tasks import ON_ASYNCIO, Run, on_asyncio
 
 import aiolead
 from aiolead import Client, Lock
@@ -54,114 +54,6 @@ def server(served: ThreadedServer) -> Iterator[ThreadedServer]:
 def run(request: pytest.FixtureRequest) -> Run:
     runner: Run = ON_ASYNCIO[request.param]
     return runner
-
-
-# --- the body's exception ------------------------------------------------------------------------
-
-
-async def fails() -> None:
-    await asyncio.sleep(0.01)
-    raise ValueError("mine")
-
-
-async def test_error_of_a_task_group_propagates_unchanged(server: ThreadedServer) -> None:
-    with pytest.raises(ExceptionGroup) as raised:
-        async with connect(server):
-            async with anyio.create_task_group() as group:
-                group.start_soon(anyio.sleep_forever)
-                raise ValueError("mine")
-    assert [type(error) for error in raised.value.exceptions] == [ValueError]
-
-
-@on_asyncio
-@pytest.mark.parametrize("waits", ["in the block", "on leaving it"])
-async def test_error_of_an_asyncio_task_group_propagates_unchanged(
-    server: ThreadedServer, waits: str
-) -> None:
-    with pytest.raises(ExceptionGroup) as raised:
-        async with connect(server), asyncio.TaskGroup() as group:
-            group.create_task(fails())
-            if waits == "in the block":
-                await asyncio.sleep(60)  # the group cancels this task
-    assert [str(error) for error in raised.value.exceptions] == ["mine"]
-
-
-@on_asyncio
-@pytest.mark.parametrize("waits", ["in the block", "on leaving it"])
-async def test_handled_error_of_an_asyncio_task_group_is_no_cancellation(
-    server: ThreadedServer, waits: str
-) -> None:
-    handled: list[str] = []
-    async with connect(server) as client:
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(fails())
-                if waits == "in the block":
-                    await asyncio.sleep(60)
-        except* ValueError:
-            handled.append("handled")
-        await client.exists("/")
-    assert handled == ["handled"]
-    await anyio.lowlevel.checkpoint()
-
-
-@on_asyncio
-@pytest.mark.parametrize("how", ["native", "scope"])
-async def test_error_of_a_cancelled_body_propagates_unchanged(
-    server: ThreadedServer, how: str
-) -> None:
-    async def body(inside: Callable[[], object]) -> str:
-        async with connect(server):
-            inside()
-            try:
-                await anyio.sleep_forever()
-            except asyncio.CancelledError:
-                raise RuntimeError("cleanup failed") from None
-
-    assert await end_of_cancelled(body, how) == "RuntimeError: cleanup failed"
-
-
-async def test_error_of_a_body_out_of_time_propagates_unchanged(server: ThreadedServer) -> None:
-    with pytest.raises(RuntimeError, match="cleanup failed"), anyio.fail_after(PATIENCE) as scope:
-        async with connect(server):
-            scope.deadline = anyio.current_time()
-            try:
-                await anyio.sleep_forever()
-            except anyio.get_cancelled_exc_class():
-                raise RuntimeError("cleanup failed") from None
-
-
-@on_asyncio
-@pytest.mark.parametrize("is_uncancelled", [False, True])
-async def test_body_that_swallows_its_cancellation_ends_normally(
-    server: ThreadedServer, is_uncancelled: bool
-) -> None:
-    """A graceful stop: `task.cancel()` asks the task to end."""
-
-    async def body(inside: Callable[[], object]) -> str:
-        async with connect(server):
-            inside()
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                assert task is not None
-                if is_uncancelled:
-                    task.uncancel()
-        return "ended normally"
-
-    assert await end_of_cancelled(body, "native") == "ended normally"
-
-
-@on_asyncio
-async def test_asyncio_timeout_around_the_body_keeps_its_error(server: ThreadedServer) -> None:
-    with pytest.raises(RuntimeError, match="cleanup failed"):
-        async with asyncio.timeout(PATIENCE) as timeout, connect(server):
-            timeout.reschedule(asyncio.get_running_loop().time())
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                raise RuntimeError("cleanup failed") from None
 
 
 # --- other tasks ---------------------------------------------------------------------------------

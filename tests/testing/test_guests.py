@@ -1,7 +1,7 @@
-"""The effects of an open server or proxy of the test kit on the task that has entered it.
+"""The effects of an open context of aiolead on the task that has entered it, and on its errors.
 
-The same inputs as in `tests/client/test_guest.py`: ordinary accidents of programs on asyncio, and
-fixtures that enter in one task and leave in another.
+The inputs are ordinary accidents of programs on asyncio, and fixtures that enter in one task and
+leave in another. `tests/client/test_guest.py` has those of clients alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 import anyio
@@ -32,14 +32,14 @@ from kit.tasks import (
 )
 
 import aiolead
-from aiolead import Client, Lock
+from aiolead import Client, Election, Lock, PersistentNode, Term
 from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer, FaultProxy
 from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 from aiolead.testing.threaded import ThreadedServer
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +71,50 @@ class Quick:
 Enter = Callable[[], AbstractAsyncContextManager[object]]
 
 
-@pytest.fixture(params=["embedded server", "proxy", "real server", "ensemble"])
-def enter(request: pytest.FixtureRequest, served: ThreadedServer) -> Enter:
-    """Makes a server, or what else of the test kit may be entered by `async with`."""
-    makers: dict[str, Enter] = {
-        "embedded server": EmbeddedServer,
-        "proxy": lambda: FaultProxy("127.0.0.1", served.port),
-        "real server": lambda: ZooKeeperServer.over(cast(BlockingServer, Quick())),
-        "ensemble": lambda: Ensemble.over(cast(BlockingEnsemble, Quick())),
-    }
-    return makers[request.param]
+@asynccontextmanager
+async def leading(server: ThreadedServer) -> AsyncIterator[None]:
+    """A worker leads beside the block, and has ended after it."""
+    leads, ended = anyio.Event(), anyio.Event()
+
+    async def work(_term: Term) -> None:
+        leads.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+            ended.set()
+
+    try:
+        async with connect(server) as client, Election(client, "/election").running(work):
+            await leads.wait()
+            yield
+    finally:
+        assert ended.is_set()
+
+
+@asynccontextmanager
+async def keeping(server: ThreadedServer) -> AsyncIterator[None]:
+    async with connect(server) as client, PersistentNode(client, "/kept"):
+        yield
+
+
+KINDS: dict[str, Callable[[ThreadedServer], AbstractAsyncContextManager[object]]] = {
+    "embedded server": lambda _: EmbeddedServer(),
+    "proxy": lambda served: FaultProxy("127.0.0.1", served.port),
+    "real server": lambda _: ZooKeeperServer.over(cast(BlockingServer, Quick())),
+    "ensemble": lambda _: Ensemble.over(cast(BlockingEnsemble, Quick())),
+    "client": connect,
+    "worker": leading,
+    "persistent node": keeping,
+}
+
+
+@pytest.fixture(params=KINDS)
+def enter(request: pytest.FixtureRequest, served: ThreadedServer) -> Iterator[Enter]:
+    """Makes what is entered by `async with`; no session is left after the test."""
+    yield lambda: KINDS[request.param](served)
+    assert served.sessions() == {}
 
 
 # --- the body's exception ------------------------------------------------------------------------
@@ -130,8 +164,9 @@ async def test_error_of_an_asyncio_task_group_propagates_unchanged(
 async def test_handled_error_of_an_asyncio_task_group_is_no_cancellation(
     enter: Enter, waits: str
 ) -> None:
+    """Before Python 3.13 the group leaves its task with a cancellation that was never undone."""
     handled: list[str] = []
-    async with enter():
+    async with enter() as entered:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(fails())
@@ -139,6 +174,8 @@ async def test_handled_error_of_an_asyncio_task_group_is_no_cancellation(
                     await asyncio.sleep(60)
         except* ValueError:
             handled.append("handled")
+        if isinstance(entered, Client):
+            await entered.exists("/")
         await anyio.lowlevel.checkpoint()
     assert handled == ["handled"]
     await anyio.lowlevel.checkpoint()
@@ -163,6 +200,8 @@ async def test_error_of_a_cancelled_body_propagates_unchanged(enter: Enter, how:
 async def test_body_that_swallows_its_cancellation_ends_normally(
     enter: Enter, is_uncancelled: bool
 ) -> None:
+    """A graceful stop: `task.cancel()` asks the task to end."""
+
     async def body(inside: Callable[[], object]) -> str:
         async with enter():
             inside()

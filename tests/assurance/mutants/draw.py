@@ -30,7 +30,7 @@ CORE = {"_session": 26, "_recipes": 51, "_client": 18, "_wire": 5}
 TESTS = {
     "_wire": ("tests/wire", "tests/session", "tests/client"),
     "_session": ("tests/session", "tests/client", "tests/recipes"),
-    "_client": ("tests/client", "tests/recipes"),
+    "_client": ("tests/client", "tests/testing/test_guests.py", "tests/recipes"),
     "_recipes": ("tests/recipes", "tests/client"),
     "blocking": ("tests/blocking",),
     "adapters": ("tests/adapters",),
@@ -131,7 +131,7 @@ def related(file: str) -> list[list[str]]:
     after the module, and the tests that see its planted bugs.
     """
     package, _, rest = file.partition("/")
-    folders = [each for each in TESTS.get(package, OTHER_TESTS) if (ROOT / each).is_dir()]
+    folders = [each for each in TESTS.get(package, OTHER_TESTS) if (ROOT / each).exists()]
     module = file.removesuffix(".py").replace("/", ".")
     closest: dict[str, None] = {}
     for name in reversed(Path(rest).with_suffix("").parts):

@@ -8,7 +8,6 @@ import signal
 import sys
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
@@ -382,91 +381,6 @@ async def test_cancellation_of_the_body_cancels_the_worker_and_resigns(
 # --- running on asyncio: the task of the body ----------------------------------------------------
 
 
-@on_asyncio
-@on_embedded
-@pytest.mark.parametrize("ends", ["raises", "swallows"])
-async def test_natively_cancelled_body_ends_as_it_wants(a: Client, ends: str) -> None:
-    """Not with `CancelledError`, as a task group in the task of the body would make it."""
-    work = Work()
-
-    async def use() -> str:
-        async with Election(a, PATH).running(work):
-            try:
-                await asyncio.sleep(60)
-            except asyncio.CancelledError:
-                if ends == "raises":
-                    raise RuntimeError("cleanup failed") from None
-        return "ended normally"
-
-    task = asyncio.create_task(use())
-    await work.leads()
-    task.cancel()
-    ended = (await asyncio.gather(task, return_exceptions=True))[0]
-    assert str(ended) == ("ended normally" if ends == "swallows" else "cleanup failed")
-    assert (work.ended, await names(a, PATH)) == (1, [])
-
-
-@on_asyncio
-@on_embedded
-async def test_handled_error_of_an_asyncio_task_group_in_the_body_is_no_cancellation(
-    a: Client,
-) -> None:
-    """Before Python 3.13 the group leaves its task with a cancellation that was never undone."""
-    work = Work()
-
-    async def fails() -> None:
-        await work.leads()
-        raise ValueError("mine")
-
-    async def use() -> str:
-        async with Election(a, PATH).running(work):
-            try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(fails())
-            except* ValueError:
-                pass
-        return "ended normally"
-
-    assert await use() == "ended normally"
-    assert work.ended == 1
-
-
-class ErrorsOfTheBody(ExceptionGroup[Exception]):
-    """Without `derive`, so that a copy of it is of another type."""
-
-
-async def test_group_that_the_body_raises_propagates_unchanged(local: Client) -> None:
-    error = ErrorsOfTheBody("of the body", [ValueError("a"), KeyError("b")])
-    with pytest.raises(ErrorsOfTheBody) as raised:
-        async with Election(local, PATH).running(Work()):
-            raise error
-    assert raised.value is error
-
-
-async def test_error_of_a_body_out_of_time_propagates_unchanged(local: Client) -> None:
-    with (
-        pytest.raises(RuntimeError, match="cleanup failed"),
-        anyio.fail_after(PATIENCE) as scope,
-    ):
-        async with Election(local, PATH).running(Work()):
-            scope.deadline = anyio.current_time()
-            try:
-                await anyio.sleep_forever()
-            except anyio.get_cancelled_exc_class():
-                raise RuntimeError("cleanup failed") from None
-
-
-async def test_body_out_of_time_raises_timeout_error(local: Client) -> None:
-    work = Work()
-    with pytest.raises(TimeoutError):
-        with anyio.fail_after(PATIENCE) as scope:
-            async with Election(local, PATH).running(work):
-                await work.leads()
-                scope.deadline = anyio.current_time()
-                await anyio.sleep_forever()
-    assert (work.ended, await names(local, PATH)) == (1, [])
-
-
 async def test_error_in_the_cleanup_of_the_worker_propagates_from_a_cancelled_body(
     local: Client,
 ) -> None:
@@ -572,16 +486,6 @@ def test_ctrl_c_interrupts_the_worker_on_trio() -> None:
     with pytest.raises(KeyboardInterrupt):
         trio.run(main)
     assert interrupted == [True]
-
-
-async def test_it_is_left_in_another_task_once_the_first_has_ended(local: Client) -> None:
-    """As start-up and shut-down hooks of frameworks do."""
-    work, stack = Work(), AsyncExitStack()
-    running = Election(local, PATH).running(work)
-    await in_ordinary_task(lambda: stack.enter_async_context(running))
-    await work.leads()
-    await in_ordinary_task(stack.aclose)
-    assert (work.ended, await names(local, PATH)) == (1, [])
 
 
 async def test_it_is_not_left_in_another_task_while_the_first_is_inside(local: Client) -> None:

@@ -430,14 +430,6 @@ async def test_node_with_children_cannot_be_released() -> None:
         assert isinstance(refused.value.cause, NotEmptyError)
 
 
-async def test_body_error_propagates_unchanged() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a:
-        with pytest.raises(KeyError):
-            async with PersistentNode(a, PATH):
-                raise KeyError
-        await nothing_left(server, FOLDER)
-
-
 async def test_closing_the_client_cancels_the_body_and_is_raised() -> None:
     async with EmbeddedServer() as server:
         ended = anyio.Event()

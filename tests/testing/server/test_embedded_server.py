@@ -545,20 +545,6 @@ class Oops(Exception):
     pass
 
 
-async def test_body_error_propagates_unchanged() -> None:
-    with pytest.raises(Oops):
-        async with EmbeddedServer() as server:
-            await dial(server, "memory")
-            raise Oops
-
-
-async def test_cancellation_passes() -> None:
-    with anyio.move_on_after(0) as scope:
-        async with EmbeddedServer():
-            await anyio.sleep_forever()
-    assert scope.cancelled_caught
-
-
 @pytest.fixture
 def broken_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that fails at whatever a client sends."""
