@@ -82,6 +82,9 @@ class Core:
         self.tasks: HostTasks | None = None
         """Where jobs run, from `begin_jobs` to `end_jobs`."""
         self.pipelined: Pipelined = Pipelined(self)
+        """Of recipes, whose bodies do not await: their requests wait until it is left."""
+        self.gathered: Pipelined = Pipelined(self)
+        """Of the program: requests wait until it is left, or until its body awaits."""
         self.is_session_shared = False
         self.detached = 0
         """The session that is not closed with the client; 0 for none."""
@@ -253,8 +256,13 @@ class Core:
         if connection is None or self.pipelined.is_entered:
             return
         # A lone request leaves at once. While others are in flight, those of one turn of the event
-        # loop leave together.
-        if connection.is_open and not self.machine.requests.unanswered:
+        # loop leave together. So do those of the program's `pipelined`, at the end of this turn at
+        # the latest: were its body to wait, renewals of the lease would wait with it otherwise.
+        if (
+            connection.is_open
+            and not self.machine.requests.unanswered
+            and not self.gathered.is_entered
+        ):
             connection.carrier.push()
         else:
             connection.carrier.wake()
@@ -371,7 +379,7 @@ class Core:
 
 
 class Pipelined:
-    """While entered, requests wait for each other; see `CoordinationClient.pipelined`."""
+    """While entered, requests wait for each other; see `Client.pipelined`."""
 
     __slots__ = ("_core", "is_entered")
 

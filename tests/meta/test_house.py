@@ -30,6 +30,18 @@ def _unsafe_starts(code: str) -> list[int]:
     ]
 
 
+def _awaits_while_pipelined(code: str) -> list[int]:
+    """Lines that await in the body of a recipe's `pipelined`, which holds all requests back."""
+    return [
+        inner.lineno
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.With)
+        and any("pipelined" in ast.unparse(item) for item in node.items)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Await | ast.AsyncFor | ast.AsyncWith | ast.Yield)
+    ]
+
+
 @dataclass(frozen=True)
 class Rule:
     """A rule: what breaks it, what to do, the files that break it once, and examples."""
@@ -60,6 +72,13 @@ RULES = (
         ("_util/shielding.py", "blocking/_thread_task.py", "_client/fast/waiting.py"),
         ("CancelScope(shield=True)", "anyio.CancelScope( shield = True )", "scope.shield = True"),
         ("CancelScope(deadline=now + 1, shield=True)", "move_on_after(1, shield=True)"),
+    ),
+    Rule(
+        _awaits_while_pipelined,
+        "await after the body of `pipelined`: until then nothing is sent, renewals included",
+        (),
+        ("async def f():\n    with client.pipelined():\n        await client.get(path)",),
+        ("async def f():\n    with client.pipelined():\n        a = get(a)\n    await a",),
     ),
     Rule(
         _unsafe_starts,

@@ -274,10 +274,10 @@ class Client:
         """Return a context manager: requests made in its body leave together, in one segment.
 
         Otherwise a request made while no other is under way leaves at once, and the next a moment
-        later. The body must not await.
+        later. If the body awaits, the requests made by then leave.
         """
         self._core.check_home()
-        return self._core.pipelined
+        return self._core.gathered if self._scope.is_users else self._core.pipelined
 
     def add_auth(self, auth: Auth) -> PendingReply[None]:
         """Present more credentials: to the present server, and on every later connection.
