@@ -57,7 +57,7 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ._util.escaping import escaped, shown_session
+from ._util.escaping import as_line, shown_session
 from ._util.parsing import shown
 
 __all__ = [
@@ -140,8 +140,9 @@ _BLAME = {
 class AioleadError(Exception):
     """The root of the error tree.
 
-    `str(error)` is one printable line: names that other processes wrote are escaped there, since it
-    ends up in logs and on terminals, and unescaped in attributes such as `path`.
+    `str(error)` is one printable line of at most 4,000 characters: names that other processes wrote
+    are escaped there, since it ends up in logs and on terminals. Attributes such as `path` have
+    them unescaped and whole.
 
     Attributes:
         blame: the party that caused it.
@@ -164,7 +165,7 @@ class AioleadError(Exception):
             cls.outcome = outcome
 
     def __str__(self) -> str:
-        return escaped(super().__str__())
+        return as_line(super().__str__())
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default passes the finished message to `__init__`, which takes its parts.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ._util.escaping import escaped, get_logger, lasting, shown_session
+from ._util.escaping import as_line, get_logger, lasting, shown_session
 from .errors import LossReason
 
 __all__ = ["Event", "EventName"]
@@ -69,7 +69,7 @@ class Event:
 
     Other processes wrote paths, identities and reasons. Attributes have them unescaped; `str` and
     `as_dict` escape control characters, line separators and changes of direction, as `\x1b`,
-    `\u2028`, `\u202e`.
+    `\u2028`, `\u202e`, and leave out the middle of what has more than 4,000 characters.
 
     Attributes:
         name: the type of the event.
@@ -92,18 +92,18 @@ class Event:
             words: dict[str, object] = {"self": self, "session": session}
             words |= {"more": _and_more(self), "subject": _subject(self)}
             words["failed"] = f": {error}" if (error := self.fields.get("error")) else ""
-            return escaped(line.format_map(words | dict(self.fields)))
-        return escaped(line(self))
+            return as_line(line.format_map(words | dict(self.fields)))
+        return as_line(line(self))
 
     def as_dict(self) -> dict[str, Field]:
-        """All but the level as a flat mapping, for structured logs. Text is escaped."""
+        """All but the level as a flat mapping, for structured logs. Text is escaped and cut."""
         whole: dict[str, Field] = {"event": str(self.name)}
         if self.session_id:
             whole["session_id"] = shown_session(self.session_id)
         if self.path:
-            whole["path"] = escaped(self.path)
+            whole["path"] = as_line(self.path)
         for name, value in self.fields.items():
-            whole[name] = escaped(value) if isinstance(value, str) else value
+            whole[name] = as_line(value) if isinstance(value, str) else value
         return whole
 
 

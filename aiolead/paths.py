@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ._util.parsing import shown
 from .errors import InvalidConnectStringError, InvalidPathError
 
 __all__ = [
@@ -249,7 +250,7 @@ def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
         port = int(port_text) if _PORT.fullmatch(port_text) else 0
         if not 0 < port < 65536:
             raise InvalidConnectStringError(
-                f"{name}: {port_text!r} is no port (1 to 65535): {text!r}"
+                f"{name}: {shown(port_text)} is no port (1 to 65535): {text!r}"
             )
     return match["v6"] or match["host"], port
 

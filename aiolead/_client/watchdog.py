@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import NoReturn, final
 
 from .._session.overdue import Overdue
-from .._util.escaping import described, escaped, shown_session
+from .._util.escaping import as_line, described, shown_session
 from ..errors import ConfigurationError, LossReason
 
 faulthandler: ModuleType | None
@@ -157,7 +157,7 @@ def within(seconds: float, job: Callable[[], object]) -> str | None:
 
 def _report(line: str) -> None:
     """Writes a line and all stacks to standard error. May block forever if nobody reads it."""
-    text = f"aiolead: {escaped(line)}; this process ends with exit code {EXIT_CODE}\n".encode()
+    text = f"aiolead: {as_line(line)}; this process ends with exit code {EXIT_CODE}\n".encode()
     # `sys.stderr` may be locked, by the very thread that is stuck.
     with os.fdopen(os.dup(2), "wb", buffering=0) as stderr:
         stderr.write(text)

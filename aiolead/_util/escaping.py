@@ -1,7 +1,8 @@
 """Escaping text of other processes for logs, errors and terminals; the loggers of aiolead.
 
 Messages quote paths, host names, identities and errors of other processes, so a filter on every
-logger escapes them: each message is one printable line. All loggers come from `get_logger`
+logger escapes them: each message is one printable line of bounded length (`as_line`). All loggers
+come from `get_logger`
 (ruff checks that, see pyproject.toml). Tracebacks are not escaped; errors escape their own text
 (`AioleadError`).
 """
@@ -30,6 +31,26 @@ def escaped(text: str, *, keep: str = "") -> str:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+LONGEST_LINE = 4000
+"""The most characters of a line for a log: what syslog and journald take without cutting it."""
+
+_LINE_END = 1500
+"""How many of them are the end of a longer line."""
+
+
+def as_line(text: str) -> str:
+    """Escape a text for a log, as one line of at most `LONGEST_LINE` characters.
+
+    A line begins with what has happened, and ends with why, and what to do. Names that others chose
+    stand in between, and may have a megabyte. So the middle of a longer line is left out.
+    """
+    if len(text) <= LONGEST_LINE and len(line := escaped(text)) <= LONGEST_LINE:
+        return line
+    gap = f" ... (of {len(text):,} characters) ... "
+    begin, end = escaped(text[:LONGEST_LINE]), escaped(text[-_LINE_END:])
+    return begin[: LONGEST_LINE - _LINE_END - len(gap)] + gap + end[-_LINE_END:]
 
 
 def described(value: object) -> str:
@@ -76,10 +97,11 @@ def shown_session(session_id: int) -> str:
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger `aiolead` or one below it; messages are escaped before any handler.
+    """The logger `aiolead` or one below it; messages are escaped and cut before any handler.
 
-    A printable message keeps its template and arguments, by which tools group messages; otherwise
-    the escaped text replaces both. Filters do not apply to child loggers, so each has one.
+    A printable message of bounded length keeps its template and arguments, by which tools group
+    messages. Otherwise the escaped text replaces both. Filters do not apply to child loggers, so
+    each has one.
     """
     import logging  # not needed by the errors, which escape their text
 
@@ -93,6 +115,6 @@ def _escape_record(record: logging.LogRecord) -> bool:
         message = record.getMessage()
     except Exception:
         return True  # the handler meets the same error and reports it
-    if not message.isprintable():
-        record.msg, record.args = escaped(message), None
+    if len(message) > LONGEST_LINE or not message.isprintable():
+        record.msg, record.args = as_line(message), None
     return True

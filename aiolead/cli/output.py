@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from rich.cells import cell_len
 
-from .._util.escaping import get_logger
+from .._util.escaping import as_line, get_logger
 from . import render
 from .exits import complaint, in_plain_words
 
@@ -77,7 +77,7 @@ class Reporter:
         self.error(text or complaint(error))
 
     def _print(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
-        message = render.escaped(" ".join(text.split()))
+        message = as_line(" ".join(text.split()))
         if self.as_json:
             about = {"time": render.now(), "level": level, "message": message, **details}
             line = render.as_json(about)

@@ -23,7 +23,8 @@ import aiolead.events
 from aiolead import NoNodeError
 from aiolead._client.watchdog import _report
 from aiolead._recipes.layouts import SequenceWarning
-from aiolead._util.escaping import get_logger
+from aiolead._util.escaping import LONGEST_LINE, as_line, escaped, get_logger
+from aiolead.cli.output import Reporter
 from aiolead.errors import AioleadError, ConnectFailed, ReleaseError
 from aiolead.events import _LINES, LOGGERS, Event, EventHub, EventName
 from aiolead.instrumentation.measures import Measures
@@ -162,6 +163,54 @@ def test_message_that_cannot_be_formatted_is_reported_by_the_handler() -> None:
     logger.addHandler(handler)
     logger.warning("%d", "x")
     assert [(record.msg, record.args) for record in failed] == [("%d", ("x",))]
+
+
+# --- long names ----------------------------------------------------------------------------------
+
+HUGE = ("x" * 1000 + "\x1b\U0010ffff") * 1000
+"""A name of a megabyte, as others may choose it."""
+
+
+def long_lines() -> dict[str, str]:
+    """Each line of the library that has a name, with a huge one, by where it comes from."""
+    fields: dict[str, str | int | float] = FIELDS | dict.fromkeys(TEXTS, HUGE)
+    events = {name: Event(name, logging.INFO, 1, f"/{HUGE}", fields) for name in EventName}
+    lines = {f"event {name}": str(event) for name, event in events.items()}
+    for name, event in events.items():
+        lines |= {f"{name}: {key}": str(value) for key, value in event.as_dict().items()}
+    lines["error"] = str(NoNodeError(f"/{HUGE}"))
+    lines["errors"] = str(ReleaseError(f"/{HUGE}", NoNodeError(f"/{HUGE}")))
+    with logged() as out:
+        get_logger("aiolead.test").warning("%s: delete it", HUGE)
+    lines["log"] = out.getvalue()
+    return lines
+
+
+def test_huge_names_make_short_lines() -> None:
+    lines = long_lines()
+    assert {where for where, line in lines.items() if len(line) > LONGEST_LINE} == set()
+    assert {where for where, line in lines.items() if not line.isprintable()} == set()
+    # The remedy is at the end, and is kept.
+    assert lines["errors"].endswith("delete it by hand, or close the client")
+    assert lines["log"].endswith(": delete it")
+    assert f"(of {len(HUGE) + 11:,} characters)" in as_line(f"{HUGE}: delete it")
+    assert len(as_line("\x1b" * LONGEST_LINE)) == LONGEST_LINE
+
+
+@given(text=st.text(max_size=40), times=st.integers(1, 400))
+def test_line_of_bounded_length_is_whole_if_it_fits(text: str, times: int) -> None:
+    line = as_line(text * times)
+    assert len(line) <= LONGEST_LINE
+    assert line.isprintable()
+    if len(escaped(text)) * times <= LONGEST_LINE:
+        assert line == escaped(text) * times
+
+
+def test_command_prints_a_huge_name_on_a_short_line(capfd: pytest.CaptureFixture[str]) -> None:
+    Reporter().error(f"{HUGE}: no such znode", path="/")
+    line = capfd.readouterr().err
+    assert len(line) <= LONGEST_LINE + len("aiolead: \n")
+    assert line.endswith(": no such znode\n")
 
 
 def test_traceback_keeps_its_lines() -> None:
