@@ -20,7 +20,7 @@
 (*   Join, Create         contender_queue.py  Contender._join              *)
 (*   List                 kernel.py  sharing                               *)
 (*   Wake                 Contender.get                                    *)
-(*   Enter                place.py  _lease_to_begin_with                   *)
+(*   Enter                hold.py  _lease_to_begin_with                    *)
 (*   StartDowngrade       read_write.py  WriteHeld._create_reader          *)
 (*   CreateReader         the create, at the servers                       *)
 (*   Deliver, Moved       read_write.py  WriteHeld._move_to; the loss of a *)
