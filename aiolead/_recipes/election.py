@@ -338,6 +338,10 @@ class Campaign(LatestValue[CampaignState]):
             raise refusal
         log_refusal(refusal)
 
+    def _close(self) -> None:
+        super()._close()
+        self._contends_no_more()  # the job may end later, without a connection
+
     def _end(self, error: AioleadError | None) -> None:
         self._contends_no_more()
         if isinstance(error, ReleaseError):

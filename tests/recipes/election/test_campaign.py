@@ -18,8 +18,9 @@ from kit.clients import (
     watches_the_bytes,
 )
 from kit.selection import on_embedded
+from kit.virtual_time import with_virtual_server
 
-from aiolead import Client, Election, LeadershipLost, Phase, Term
+from aiolead import AcquireTimeout, Client, Election, LeadershipLost, Phase, Term
 from aiolead._recipes.election import TRANSITIONS
 from aiolead._recipes.view import Observation
 from aiolead.errors import ClientClosedError, LossReason, MixedLayoutError, UsageError
@@ -183,6 +184,21 @@ async def test_campaign_that_resigns_with_the_connection_leads_again() -> None:
             assert states[-3].reason is LossReason.DISCONNECTED
             assert states[-1].term is not None
             assert states[-1].term.token > first.token
+
+
+@with_virtual_server
+async def test_task_that_left_without_a_connection_may_lead(link: Link, client: Client) -> None:
+    """The campaign's job may still wait for the answer to its delete."""
+    election = Election(client, PATH)
+    async with election.campaign() as view:
+        await until(view, L)
+        link.down()
+    with pytest.raises(AcquireTimeout):
+        async with election.leadership(timeout=0.5):
+            raise AssertionError("it leads without a connection")
+    link.heal()
+    async with election.leadership(timeout=PATIENCE) as term:
+        term.check()
 
 
 @pytest.mark.parametrize("leads", [True, False], ids=["leading", "following"])
