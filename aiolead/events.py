@@ -292,7 +292,7 @@ class EventHub:
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
-    __slots__ = ("_complained", "_prefix", "_sinks", "now", "trouble")
+    __slots__ = ("_clock", "_complained", "_prefix", "_sinks", "trouble")
 
     def __init__(
         self,
@@ -306,8 +306,7 @@ class EventHub:
         call it."""
         self._sinks = tuple(sinks)
         self._prefix = prefix
-        self.now: Callable[[], float] = clock
-        """The clock itself, which recipes keep; a method would be an object for each of them."""
+        self._clock = clock
         self._complained: set[int] = set()
 
     @property
@@ -320,6 +319,11 @@ class EventHub:
         hub = EventHub(self._sinks, prefix, clock, self.trouble)
         hub._complained = self._complained
         return hub
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The clock itself, which recipes keep; a method would be an object for each of them."""
+        return self._clock
 
     def wants(self, level: int) -> bool:
         """Whether a recipe's event of that level would reach anyone."""
