@@ -67,45 +67,13 @@ MakePlace = Callable[["Contest[Any]"], Place]
 """Makes what is contended for, with nothing sent yet. No method of the recipe: see `Contest`."""
 
 
-class TaskGuard:
-    """The tasks that hold, or wait for, one path of a session: a task never waits for itself."""
+class TaskGuard(dict[int, "tuple[Contest[Any], ...]"]):
+    """The contests of one path of a session in which each task holds, or waits: usually one.
 
-    __slots__ = ("__weakref__", "_uses")
+    By task, so that the cost does not grow with the number of waiters.
+    """
 
-    def __init__(self) -> None:
-        # By task: the cost does not grow with the number of waiters. Usually it is one contest.
-        self._uses: dict[int, tuple[Contest[Any], ...]] = {}
-
-    def enter(self, user: Contest[Any], *, forever: bool) -> int:
-        """Mark the current task as taking part in the contest `user`, until `leave`; return it.
-
-        A task that is going to wait `forever` must not hold the path by any contest; otherwise, not
-        by this one. Raises `AlreadyHeldError` if it would wait for itself.
-        """
-        mine = [each for each in self.mine() if each.subject == user.subject]
-        if len(mine) >= user.places and (forever or user in mine):
-            raise AlreadyHeldError(
-                f"this task already holds {user!r}, or waits for it: it would wait for itself"
-            )
-        return self.note(user)
-
-    def note(self, user: Contest[Any]) -> int:
-        """As `enter`, for what waits beside the task, which may hold the path by then."""
-        task = current_task_id()
-        self._uses[task] = (*self._uses.get(task, ()), user)
-        return task
-
-    def mine(self) -> Sequence[Contest[Any]]:
-        return self._uses.get(current_task_id(), ())
-
-    def leave(self, task: int, user: Contest[Any]) -> None:
-        mine = self._uses.pop(task, ())
-        if mine != (user,):
-            left = list(mine)
-            if user in left:
-                left.remove(user)  # once: a task may have several campaigns of one election
-            if left:
-                self._uses[task] = tuple(left)
+    __slots__ = ("__weakref__",)
 
 
 @final
@@ -210,24 +178,44 @@ class Contest(Generic[T]):
     def enter(self, *, forever: bool) -> int:
         """Mark the current task as one that holds or waits, until `leave`; return the task.
 
-        Raises `AlreadyHeldError` if the task would wait for itself: see `TaskGuard.enter`.
+        A task that is going to wait `forever` must not hold the path by any contest; otherwise, not
+        by this one. Raises `AlreadyHeldError` if it would wait for itself.
         """
         if self.check_task is not None:
             self.check_task(self)
-        guard = self.guard
-        return current_task_id() if guard is None else guard.enter(self, forever=forever)
+        if mine := self.mine():
+            alike = [each for each in mine if each.subject == self.subject]
+            if len(alike) >= self.places and (forever or self in alike):
+                raise AlreadyHeldError(
+                    f"this task already holds {self!r}, or waits for it: it would wait for itself"
+                )
+        return self.note()
 
     def note(self) -> int:
-        """As `enter`, without a check: what holds or waits is the client's job, not the task."""
-        return current_task_id() if self.guard is None else self.guard.note(self)
+        """As `enter`, without a check: what holds or waits is the client's job, not the task.
+
+        The task may hold the path by then.
+        """
+        task, guard = current_task_id(), self.guard
+        if guard is not None:
+            guard[task] = (*guard.get(task, ()), self)
+        return task
 
     def leave(self, task: int) -> None:
-        if self.guard is not None:
-            self.guard.leave(task, self)
+        guard = self.guard
+        if guard is None:
+            return
+        mine = guard.pop(task, ())
+        if mine != (self,):
+            left = list(mine)
+            if self in left:
+                left.remove(self)  # once: a task may have several campaigns of one election
+            if left:
+                guard[task] = tuple(left)
 
     def mine(self) -> Sequence[Contest[Any]]:
         """The contests of this path that the current task takes part in."""
-        return () if self.guard is None else self.guard.mine()
+        return () if self.guard is None else self.guard.get(current_task_id(), ())
 
     async def contend(
         self,

@@ -15,7 +15,7 @@ import trio.testing
 from anyio.lowlevel import checkpoint
 
 from aiolead._client.fast.waiting import Wakeup, current_task_id, wait_shielded
-from aiolead._recipes.holding import TaskGuard, leave_scope
+from aiolead._recipes.holding import Contest, TaskGuard, leave_scope
 
 
 async def test_task_has_the_number_of_anyio() -> None:
@@ -182,14 +182,15 @@ def steps(call: Callable[[], object]) -> int:
 
 
 async def test_cost_of_a_wait_does_not_depend_on_the_number_of_waits() -> None:
-    guard, recipe = TaskGuard(), object()
+    contest: Contest[Any] = object.__new__(Contest)
+    contest.guard, contest.check_task = TaskGuard(), None
 
     async def wait() -> None:
-        guard.enter(recipe, forever=True)
+        contest.enter(forever=True)
         await anyio.sleep_forever()
 
     def enter_and_leave() -> None:
-        guard.leave(guard.enter(recipe, forever=True), recipe)
+        contest.leave(contest.enter(forever=True))
 
     alone = steps(enter_and_leave)
     assert alone > 0
