@@ -15,7 +15,7 @@ from .options import BASICS, Basics, check_range
 from .output import table
 
 if TYPE_CHECKING:
-    from ..testing.simulation.ensemble.rehearsal import Rehearsal, Step
+    from ..testing.simulation.ensemble.rehearsal import Rehearsal
     from ..testing.simulation.ensemble.sync import SyncPlan
 
 MOST_SERVERS = 255
@@ -225,53 +225,6 @@ def _synchronised(
     }
 
 
-def _name(zxid: int) -> str:
-    return f"{zxid >> 32}.{zxid & 0xFFFF_FFFF}"
-
-
-def kind_of(plan: SyncPlan) -> str:
-    """DIFF, TRUNC, TRUNC+DIFF or SNAP."""
-    both = plan.kind.name == "TRUNC" and plan.proposals
-    return "TRUNC+DIFF" if both else plan.kind.name
-
-
-def _what(plan: SyncPlan) -> str:
-    sent = render.plural(len(plan.proposals), "transaction")
-    match kind_of(plan):
-        case "SNAP":
-            return "gets everything: the leader does not know what is missing"
-        case "TRUNC":
-            return f"drops all after {_name(plan.zxid)}, which no majority has"
-        case "TRUNC+DIFF":
-            return f"drops all after {_name(plan.zxid)}, then gets {sent}"
-        case _:
-            return f"gets {sent}" if plan.proposals else "nothing is missing"
-
-
-def _why(step: Step) -> str:
-    vote, before = step.vote, step.before
-    log = f"{_name(vote.zxid)}"
-    if step.role.value in ("following", "observing"):
-        return f"{'follows' if step.role.value == 'following' else 'observes'} {vote.leader}"
-    if step.role.value == "leading":
-        return f"leads: {render.plural(step.votes, 'vote')}"
-    if vote.leader < 0:
-        return "observes: it has no vote"
-    if before is not None and before.leader < 0:
-        return f"is informed about {vote.leader} by {step.sender}"
-    if before is None:
-        who = "itself" if vote.leader == step.server else str(vote.leader)
-        joined = f", in the round of {step.sender}" if step.sender is not None else ""
-        return f"votes for {who}: its last zxid is {log}{joined}"
-    if vote.epoch != before.epoch:
-        why = f"epoch {vote.epoch} is newer than {before.epoch}"
-    elif vote.zxid != before.zxid:
-        why = f"its log is longer ({log} after {_name(before.zxid)})"
-    else:
-        why = f"the logs are the same, and {vote.leader} is greater than {before.leader}"
-    return f"changes from {before.leader} to {vote.leader}, proposed by {step.sender}: {why}"
-
-
 def _as_text(
     plan: _Plan,
     servers: int,
@@ -284,8 +237,7 @@ def _as_text(
     lines = [f"{render.plural(servers, 'voter')}, quorum {quorum_size(servers)}", ""]
     headings = ("at", "round", "server", "")
     rows = [
-        [f"{step.at:.3f} s", str(step.round), str(step.server), _why(step)]
-        for step in outcome.steps
+        [f"{step.at:.3f} s", str(step.round), str(step.server), step.why] for step in outcome.steps
     ]
     lines += [*table(headings, rows, right=headings[:3]), ""]
     if len(leaders) != 1:
@@ -299,8 +251,8 @@ def _as_text(
         [
             str(each) if each in plan.up else f"{each} (down)",
             "{}.{}".format(*plan.logs[each][-1]) if plan.logs[each] else "none",
-            kind_of(one),
-            _what(one),
+            one.name,
+            one.text,
         ]
         for each, one in sorted(synchronised.items())
     ]
@@ -310,6 +262,8 @@ def _as_text(
 def _as_json(
     outcome: Rehearsal, leaders: Sequence[int], synchronised: Mapping[int, SyncPlan]
 ) -> dict[str, Any]:
+    from ..testing.simulation.ensemble.sync import shown_zxid
+
     return {
         "leaders": list(leaders),
         "notifications": outcome.notifications,
@@ -320,15 +274,15 @@ def _as_json(
                 "round": step.round,
                 "doing": step.role.value,
                 "vote": step.vote.leader if step.vote.leader >= 0 else None,
-                "why": _why(step),
+                "why": step.why,
             }
             for step in outcome.steps
         ],
         "synchronisation": [
             {
                 "server": each,
-                "by": kind_of(one),
-                "zxid": _name(one.zxid),
+                "by": one.name,
+                "zxid": shown_zxid(one.zxid),
                 "transactions": len(one.proposals),
             }
             for each, one in sorted(synchronised.items())

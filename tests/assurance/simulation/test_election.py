@@ -425,16 +425,17 @@ def test_server_with_the_best_log_is_elected(
         assert outcome.leader == max(up, key=lambda server: (logs[server], server))
 
 
-def test_course_of_a_rehearsal_has_each_vote_and_decision_in_order() -> None:
+def test_steps_of_a_rehearsal_are_each_vote_and_decision_in_order() -> None:
     """Server 2 has two writes more than the others, and a connection takes a millisecond."""
     outcome = rehearse({1: (4, 0x400000009), 2: (4, 0x40000000B), 3: (4, 0x400000009)})
-    assert [(round(seconds, 3), what) for seconds, what in outcome.course] == [
-        (0.0, "server 1 is for 1"),
-        (0.0, "server 2 is for 2"),
-        (0.0, "server 3 is for 3"),
-        (0.001, "server 1 is for 2"),
-        (0.001, "server 3 is for 2"),
-        (0.202, "server 1 follows 2"),
-        (0.202, "server 2 leads"),
-        (0.202, "server 3 follows 2"),
+    longer = "changes from {} to 2, proposed by 2: its log is longer (4.11 after 4.9)"
+    assert [(round(step.at, 3), step.server, step.why) for step in outcome.steps] == [
+        (0.0, 1, "votes for itself: its last zxid is 4.9"),
+        (0.0, 2, "votes for itself: its last zxid is 4.11"),
+        (0.0, 3, "votes for itself: its last zxid is 4.9"),
+        (0.001, 1, longer.format(1)),
+        (0.001, 3, longer.format(3)),
+        (0.202, 1, "follows 2"),
+        (0.202, 2, "leads: 2 votes"),
+        (0.202, 3, "follows 2"),
     ]

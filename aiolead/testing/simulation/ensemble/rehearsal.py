@@ -10,12 +10,13 @@ nothing. Each vote and each change of mind is a `Step`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
 from .election import Election, Letter, Role, Vote
+from .sync import shown_zxid
 
 __all__ = ["Rehearsal", "Step", "rehearse"]
 
@@ -44,6 +45,34 @@ class Step:
     sender: int | None
     votes: int
 
+    @property
+    def why(self) -> str:
+        """The step and its reason, in words."""
+        vote, before = self.vote, self.before
+        log = shown_zxid(vote.zxid)
+        match self.role:
+            case Role.FOLLOWING:
+                return f"follows {vote.leader}"
+            case Role.OBSERVING:
+                return f"observes {vote.leader}"
+            case Role.LEADING:
+                return f"leads: {self.votes} vote{'' if self.votes == 1 else 's'}"
+        if vote.leader < 0:
+            return "observes: it has no vote"
+        if before is None:
+            who = "itself" if vote.leader == self.server else str(vote.leader)
+            joined = f", in the round of {self.sender}" if self.sender is not None else ""
+            return f"votes for {who}: its last zxid is {log}{joined}"
+        if before.leader < 0:
+            return f"is informed about {vote.leader} by {self.sender}"
+        if vote.epoch != before.epoch:
+            why = f"epoch {vote.epoch} is newer than {before.epoch}"
+        elif vote.zxid != before.zxid:
+            why = f"its log is longer ({log} after {shown_zxid(before.zxid)})"
+        else:
+            why = f"the logs are the same, and {vote.leader} is greater than {before.leader}"
+        return f"changes from {before.leader} to {vote.leader}, proposed by {self.sender}: {why}"
+
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
@@ -53,17 +82,15 @@ class Rehearsal:
         leader: the server that all agree on; None if nobody leads, for want of a majority.
         seconds: when the last server had decided.
         notifications: how many were sent from one server to another.
-        course: the events, in order: the time, in seconds, and a sentence.
-        steps: the same in full.
+        steps: the events, in order.
         roles: the role of each server at the end, and its leader.
     """
 
     leader: int | None
     seconds: float
     notifications: int
-    course: tuple[tuple[float, str], ...]
-    steps: tuple[Step, ...] = ()
-    roles: Mapping[int, tuple[Role, int | None]] = field(default_factory=dict)
+    steps: tuple[Step, ...]
+    roles: Mapping[int, tuple[Role, int | None]]
 
 
 def rehearse(
@@ -97,7 +124,6 @@ def rehearse(
         leader=leaders.pop() if len(leaders) == 1 else None,
         seconds=stage.now,
         notifications=stage.sent,
-        course=tuple(stage.course),
         steps=tuple(stage.steps),
         roles={each.server: (each.role, each.leader) for each in stage.elections.values()},
     )
@@ -126,13 +152,11 @@ class _Stage:
             each: 0 if parts is None else part_of.get(each, -each - 1) for each in logs
         }
         self._votes: dict[int, tuple[int, Role, Vote]] = {}
-        self.course: list[tuple[float, str]] = []
         self.now = 0.0
         self.sent = 0
         self._delay = delay
         self._letters: list[tuple[float, int, int, Letter]] = []
         self._order = count()
-        self._said: dict[int, str] = {}
 
     @property
     def due(self) -> float:
@@ -175,10 +199,6 @@ class _Stage:
         for letter in letters:
             self.sent += 1
             self._post(server, letter)
-        said = _describe(self.elections[server])
-        if self._said.get(server) != said:
-            self._said[server] = said
-            self.course.append((self.now, said))
 
     def _note(self, election: Election, sender: int | None) -> None:
         server, now = election.server, (election.round, election.role, election.vote)
@@ -203,15 +223,3 @@ class _Stage:
             if election.deadline is not None and server in self._up
         ]
         return min(waiting, default=(inf, 0))
-
-
-def _describe(election: Election) -> str:
-    match election.role:
-        case Role.LOOKING:
-            return f"server {election.server} is for {election.vote.leader}"
-        case Role.LEADING:
-            return f"server {election.server} leads"
-        case Role.FOLLOWING:
-            return f"server {election.server} follows {election.leader}"
-        case Role.OBSERVING:
-            return f"server {election.server} observes {election.leader}"

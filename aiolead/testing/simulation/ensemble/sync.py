@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["SyncKind", "SyncPlan", "plan_sync"]
+__all__ = ["SyncKind", "SyncPlan", "plan_sync", "shown_zxid"]
 
 _COUNTER = 0xFFFF_FFFF
 """The half of a zxid that counts within an epoch."""
@@ -49,6 +49,32 @@ class SyncPlan:
     zxid: int
     proposals: tuple[int, ...] = ()
     forward_after: int = 0
+
+    @property
+    def name(self) -> str:
+        """DIFF, TRUNC, TRUNC+DIFF or SNAP."""
+        both = self.kind is SyncKind.TRUNC and self.proposals
+        return "TRUNC+DIFF" if both else self.kind.name
+
+    @property
+    def text(self) -> str:
+        """The plan in words: the effect on the learner."""
+        count = len(self.proposals)
+        sent = f"gets {count:,} transaction{'' if count == 1 else 's'}"
+        drops = f"drops all after {shown_zxid(self.zxid)}"
+        match self.name:
+            case "SNAP":
+                return "gets everything: the leader does not know what is missing"
+            case "TRUNC":
+                return f"{drops}, which no majority has"
+            case "TRUNC+DIFF":
+                return f"{drops}, then {sent}"
+        return sent if count else "nothing is missing"
+
+
+def shown_zxid(zxid: int) -> str:
+    """A zxid as its epoch and the count in it, such as 2.9."""
+    return f"{zxid >> 32}.{zxid & _COUNTER}"
 
 
 def plan_sync(
