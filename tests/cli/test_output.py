@@ -103,7 +103,7 @@ ALLOWED = {
 }
 """The modules that may call a function that writes. `__init__` names a missing package, the demo
 reads `demo_contender`, `signals` and `process_keeper` write to pipes, `trees` writes a file, and
-the screens are `Picture`, `LiveScreen` and a bar."""
+the screens are `Picture`, that of the demo, and a bar."""
 
 
 @check_each("file", SOURCES, ids=lambda file: file.name)
@@ -325,7 +325,7 @@ def test_defect_is_one_line_without_debug(run: Run, monkeypatch: pytest.MonkeyPa
     def defect(*_: object) -> None:
         raise KeyError("the defect")
 
-    monkeypatch.setattr("aiolead.cli.znodes.validate", defect)
+    monkeypatch.setattr("aiolead.cli.options.validate", defect)
     assert run("ls /", hosts="127.0.0.1:1") == fails("KeyError: 'the defect' (--debug shows where)")
     code, out, err = run("ls / --debug", hosts="127.0.0.1:1")
     assert (code, out, err[-1]) == (1, [], "aiolead: KeyError: 'the defect'")
