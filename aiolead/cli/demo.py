@@ -80,7 +80,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
         ],
     )
     async with common.connected() as client:
-        screen = open_screen(title, processes, as_json=common.as_json)
+        screen = Screen(title, processes, as_json=common.as_json)
         story = _Story(screen, processes, client, path)
         try:
             with processes.killed_at_end(), screen:
@@ -99,9 +99,7 @@ async def _play_on(common: Common, hosts: str, title: str) -> int:
 
 
 class _Story:
-    def __init__(
-        self, screen: PlainScreen, processes: DemoProcesses, client: Client, path: str
-    ) -> None:
+    def __init__(self, screen: Screen, processes: DemoProcesses, client: Client, path: str) -> None:
         self._screen = screen
         self._processes = processes
         self._election = Election(client, path)
@@ -296,87 +294,67 @@ _ORDINALS = ["", "first", "second", "third"]
 _NUMBERS = ("pid", "fencing token", "led for")
 
 
-class PlainScreen:
-    """A context manager: lines of text. `begin` is by `clock`."""
+class Screen:
+    """A context manager: events as lines of text, as JSON, or below a live table.
 
-    def __init__(self, title: str, processes: DemoProcesses) -> None:
+    `begin` is by `clock`.
+    """
+
+    def __init__(self, title: str, processes: DemoProcesses, *, as_json: bool) -> None:
         self._title = title
         self._processes = processes
+        self._as_json = as_json
+        self._console = Console(highlight=False)
+        is_live = is_fancy() and not as_json
+        self._live = Live(console=self._console, auto_refresh=False) if is_live else None
+        self._told: list[tuple[str, Text]] = []
         self.begin: float = clock()
 
     def __enter__(self) -> Self:
-        write_line(self._title)
+        if self._live is not None:
+            self._live.start()
+        elif not self._as_json:
+            write_line(self._title)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.refresh()
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the beginning."""
-        return clock() - self.begin
+        if self._live is not None:
+            self._live.stop()
 
     def tell(self, text: str, style: str = "") -> None:
         """Show an event."""
-        indented = text.replace("\n", "\n" + " " * 10)
-        write_line(f"{self.elapsed:6.2f} s  {indented}", keep="\n")
+        elapsed = clock() - self.begin
+        at = f"{elapsed:6.2f} s"
+        self._told.append((at, Text(render.escaped(text, keep="\n"), style)))
+        if self._as_json:
+            write_json({"at": round(elapsed, 3), "text": " ".join(text.split())})
+        elif self._live is None:
+            write_line(f"{at}  ", text.replace("\n", "\n" + " " * 10), keep="\n")
+        self.refresh()
 
     def refresh(self) -> None:
-        """Show the current state."""
+        """Show the current state, on a terminal."""
+        if self._live is not None:
+            self._live.update(self.frame(), refresh=True)
 
     def sum_up(self, lines: list[tuple[str, str]]) -> None:
         """Show the summary: lines and their styles."""
-        for line, _ in lines:
-            write_line(line)
-
-
-class JSONScreen(PlainScreen):
-    """JSON objects, one per line."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def tell(self, text: str, style: str = "") -> None:
-        write_json({"at": round(self.elapsed, 3), "text": " ".join(text.split())})
-
-    def sum_up(self, lines: list[tuple[str, str]]) -> None:
-        write_json({"summary": [line.strip() for line, _ in lines if line.strip()]})
-
-
-class LiveScreen(PlainScreen):
-    """A live table, and the events below it."""
-
-    def __init__(self, title: str, processes: DemoProcesses) -> None:
-        super().__init__(title, processes)
-        self._console = Console(highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False)
-        self._told: list[tuple[str, Text]] = []
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.refresh()
-        self._live.stop()
-
-    def tell(self, text: str, style: str = "") -> None:
-        safe = Text(render.escaped(text, keep="\n"), style)
-        self._told.append((f"{self.elapsed:6.2f} s", safe))
-        self.refresh()
-
-    def refresh(self) -> None:
-        self._live.update(self.frame(), refresh=True)
+        if self._as_json:
+            write_json({"summary": [line.strip() for line, _ in lines if line.strip()]})
+            return
+        for line, style in lines:
+            if self._live is None:
+                write_line(line)
+            else:
+                self._console.print(Text(line, style))
 
     def frame(self) -> Group:
+        """The picture on a terminal: the processes, and the events so far."""
         told = Table.grid(padding=(0, 2))
         for at, text in self._told:
             told.add_row(Text(at, "dim"), text)
         return Group(Text(self._title, "bold"), "", self._table(), "", told)
-
-    def sum_up(self, lines: list[tuple[str, str]]) -> None:
-        for line, style in lines:
-            self._console.print(Text(line, style))
 
     def _table(self) -> Table:
         table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
@@ -415,13 +393,6 @@ class LiveScreen(PlainScreen):
         if member.name in self._processes.queue[1:]:
             return f"waits, {_ORDINALS[self._processes.queue.index(member.name)]} in queue"
         return "next in queue" if member.name in self._processes.queue else "starts"
-
-
-def open_screen(title: str, processes: DemoProcesses, *, as_json: bool) -> PlainScreen:
-    """The screen that suits standard output."""
-    if as_json:
-        return JSONScreen(title, processes)
-    return (LiveScreen if is_fancy() else PlainScreen)(title, processes)
 
 
 command: App = App(

@@ -13,7 +13,7 @@ from typing import ClassVar
 from rich.console import Console
 
 from aiolead.cli import demo, main
-from aiolead.cli.demo import LiveScreen
+from aiolead.cli.demo import Screen
 from aiolead.cli.demo_processes import DemoProcesses
 
 COLUMNS = 82
@@ -47,13 +47,13 @@ text {{ font-size: 20px; white-space: pre; }}
 """
 
 
-class _Camera(LiveScreen):
+class _Camera(Screen):
     """Takes a picture at the end of each scene: just before something new is told."""
 
     scenes: ClassVar[list[str]] = []
 
-    def __init__(self, title: str, processes: DemoProcesses, **_: object) -> None:
-        super().__init__(title, processes)
+    def __init__(self, title: str, processes: DemoProcesses, *, as_json: bool) -> None:
+        super().__init__(title, processes, as_json=as_json)
         self._is_summed_up = False
 
     def tell(self, text: str, style: str = "") -> None:
@@ -105,7 +105,7 @@ def picture(scenes: list[str]) -> str:
 
 
 def play(file: Path) -> int:
-    demo.open_screen = _Camera
+    demo.Screen = _Camera
     code = main(["demo"])
     if code == 0:
         file.write_text(picture(_Camera.scenes), "utf-8")
