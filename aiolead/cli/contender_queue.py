@@ -6,7 +6,7 @@ import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import Client
 from .._util import parsing
@@ -29,39 +29,35 @@ UNREADY = b"__UNREADY__"
 """Precedes the identity of a contender that warms up and cannot lead yet."""
 
 
+class _Form(NamedTuple):
+    """The form of a name, as `QueuePlace` has it."""
+
+    what: str
+    layout: str
+    family: str
+    leaders: int | None
+
+
+_UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
     """A place in a contender queue, from 1 up; the servers gave it its `sequence`.
 
-    `known` is the form of its name, if known; `what`, `layout` and `family` are those of the form,
-    or those of a permit of a semaphore, in `permit_of` its layout. `leaders` is how many may lead
-    at once by its name; None if that does not say it. `holds` presumes that all in the queue
-    exclude each other.
+    `what`, `layout` (empty if unknown) and `family` are those of the form of its name, or those of
+    a permit of a semaphore. `leaders` is how many may lead at once by its name; None if that does
+    not say it. `holds` presumes that all in the queue exclude each other.
     """
 
     number: int
     name: str
     sequence: int
-    known: KnownName | None
+    what: str
+    layout: str
+    family: str
     leaders: int | None
     holds: bool
-    permit_of: str = ""
-
-    @property
-    def what(self) -> str:
-        if self.permit_of:
-            return "permit"
-        return self.known.kind if self.known else "unknown"
-
-    @property
-    def layout(self) -> str:
-        return self.permit_of or (self.known.layout if self.known else "")
-
-    @property
-    def family(self) -> str:
-        if self.permit_of:
-            return f"{self.permit_of} semaphore"
-        return self.known.family if self.known else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ def is_contended(children: Iterable[tuple[str, Stat | None]], *, asked_for: bool
 def _contends(name: str, stat: Stat | None, asked_for: bool) -> bool:
     if sequence_of(name) is None or (stat is not None and not stat.ephemeral_owner):
         return False
-    if asked_for or _form(name)[0] is not None:
+    if asked_for or _form(name).what != _UNKNOWN:
         return True
     # With `Layout(lock="{id}-job-")` a name has the session and a count, of 16 digits each.
     _, is_there, rest = name.partition(f"{stat.ephemeral_owner & _UNSIGNED:016x}" if stat else "-")
@@ -140,13 +136,12 @@ def places_of(names: Iterable[str], leaders: int | None = None) -> list[QueuePla
     )
     forms = [_form(name) for _, name in found]
     # Readers hold together, up to the first contender that is none.
-    readers = (n for n, (known, _) in enumerate(forms) if known is None or known.kind != "reader")
-    shared = next(readers, len(forms))
+    shared = next((n for n, form in enumerate(forms) if form.what != "reader"), len(forms))
     holding = shared if shared > 1 else (leaders or leading([name for _, name in found]))
-    places: list[QueuePlace] = []
-    for n, ((sequence, name), (known, said)) in enumerate(zip(found, forms, strict=True)):
-        places.append(QueuePlace(n + 1, name, sequence, known, said, n < holding))
-    return places
+    return [
+        QueuePlace(n, name, sequence, *form, holds=n <= holding)
+        for n, ((sequence, name), form) in enumerate(zip(found, forms, strict=True), 1)
+    ]
 
 
 def permits_of(names: Iterable[str], layout: str = "curator") -> list[QueuePlace]:
@@ -156,8 +151,9 @@ def permits_of(names: Iterable[str], layout: str = "curator") -> list[QueuePlace
     """
     is_permit = _KAZOOS_PERMIT.fullmatch if layout == KAZOO else sequence_of
     found = sorted((sequence_of(name) or 0, name) for name in names if is_permit(name) is not None)
+    form = _Form("permit", layout, f"{layout} semaphore", None)
     return [
-        QueuePlace(n, name, sequence, None, None, holds=True, permit_of=layout)
+        QueuePlace(n, name, sequence, *form, holds=True)
         for n, (sequence, name) in enumerate(found, 1)
     ]
 
@@ -169,12 +165,13 @@ _KAZOOS_PERMIT = re.compile("(?:[0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _form(name: str) -> tuple[KnownName | None, int | None]:
-    """The form of a name, and how many may lead by it."""
+def _form(name: str) -> _Form:
     known = known_name(name)
     if known is KnownName.AIOZK_LOCK and not name.startswith("lock-"):
         known = None  # with another label, it is a member of a party of aiozk's
-    return known, leaders_in(name)
+    if known is None:
+        return _Form(_UNKNOWN, "", _UNKNOWN, leaders_in(name))
+    return _Form(known.kind, known.layout, known.family, leaders_in(name))
 
 
 def semaphore_queue(
