@@ -18,6 +18,8 @@ import anyio.lowlevel
 
 from .._client.fast import current_task_id
 from .._util.contender_names import LAST_SEQUENCE
+from .._util.escaping import described
+from .._util.parsing import MalformedError, real
 from ..abc import CoordinationClient, Reply
 from ..errors import (
     ConfigurationError,
@@ -357,10 +359,10 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
         if claims == path:
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
         most = checked_count("max_items", max_items, most=MOST_ITEMS)
-        client = checked_client(client)
+        client, acl = checked_client(client), checked_acl(acl)
         limit = None
         if checked_limit(max_attempts, dead_letters, (path, claims)):
-            limit = AttemptLimit(client, max_attempts or 0, dead_letters, checked_acl(acl))
+            limit = AttemptLimit(client, max_attempts or 0, dead_letters, acl)
         self._available = AvailableItems(
             client,
             path,
@@ -368,7 +370,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             self._names,
             clock=self._clock,
             on_invalid=checked_on_invalid(on_invalid),
-            acl=checked_acl(acl),
+            acl=acl,
         )
         kind = cast("Kind[QueueItem[V]]", QueueItem)
         contest = Contest.of(
@@ -598,7 +600,17 @@ class DelayQueue(_Queue[V]):
 
     def _prefix(self, delay: float | None, at: float | None) -> str:
         if delay is not None and at is None:
-            return _BY_TIME.prefix(self._clock() + delay)
+            return _BY_TIME.prefix(self._clock() + _checked_delay(delay))
         if at is not None and delay is None:
             return _BY_TIME.prefix(at)
         raise ConfigurationError("put: needs either delay or at")
+
+
+def _checked_delay(delay: float) -> float:
+    """Check a delay: any number of seconds, since an item may be overdue already."""
+    try:
+        return real(delay)
+    except MalformedError:
+        raise ConfigurationError(
+            f"delay: must be a number of seconds, not {described(delay)}"
+        ) from None

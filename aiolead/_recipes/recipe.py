@@ -9,7 +9,7 @@ import inspect
 import math
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, Literal
 
@@ -103,10 +103,14 @@ def checked_revocation(on_revocation: OnRevocation, grace: float) -> float | Non
 
 
 def checked_acl(acl: Sequence[ACL] | None) -> Sequence[ACL] | None:
-    if acl is not None and not (acl and all(isinstance(entry, ACL) for entry in acl)):
+    """Check an ACL, and copy it: it may be an iterator, and each create needs it."""
+    if acl is None:
+        return None
+    entries = tuple(acl) if isinstance(acl, Iterable) else ()
+    if not entries or not all(isinstance(entry, ACL) for entry in entries):
         # The value is not shown: it may contain the hash of a password.
         raise ConfigurationError("acl: must be a sequence of at least one ACL: [ACL.auth()]")
-    return acl
+    return entries
 
 
 def checked_wait(timeout: float | None) -> float | None:

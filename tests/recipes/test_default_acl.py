@@ -196,3 +196,14 @@ def test_malformed_default_acl_is_refused_at_the_call(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^default_acl: must be a sequence") as caught:
         aiolead.connect("127.0.0.1", default_acl=wrong)
     assert "anyone" not in str(caught.value)
+
+
+async def test_acl_of_a_recipe_may_be_an_iterator() -> None:
+    """Each create of the recipe needs it."""
+    async with EmbeddedServer() as server, in_memory(server, auth=[AUTH]) as client:
+        queue = aiolead.Queue(client, "/queue", acl=iter(OURS))  # type: ignore[arg-type]
+        for _ in range(2):
+            await queue.put(b"")
+        found = await acls(client)
+        assert len(found) == 3
+        assert all(each == OURS for each in found.values())

@@ -70,6 +70,8 @@ ROWS: dict[str, list[Row]] = {
             "put: needs either delay or at",
         ),
         (lambda c: aiolead.DelayQueue(c, PATH).put(b"x", at=-1.0), "at"),
+        (lambda c: aiolead.DelayQueue(c, PATH).put(b"x", delay="5"), "delay"),  # type: ignore[arg-type]
+        (lambda c: aiolead.DelayQueue(c, PATH).put_many([b"x"], delay=10**400), "delay"),
     ],
     "TaskBoard": [
         *each(aiolead.TaskBoard, [{"max_tasks": 0}, {"keep_results": 20_001}]),
@@ -108,6 +110,7 @@ ROWS: dict[str, list[Row]] = {
                 {"mode": aiolead.CreateMode.CONTAINER},
                 {"timeout": -1},
                 {"acl": []},
+                {"acl": 7},
             ],
         ),
         (lambda _: aiolead.PersistentNode(object(), PATH), "client"),  # type: ignore[arg-type]
@@ -138,6 +141,7 @@ ROWS: dict[str, list[Row]] = {
         *each(aiolead.RateLimit, [{"path": "/"}, {"rng": 1}, {"burst": 0}, {"burst": 1.5}], rate=5),
         *each(aiolead.RateLimit, [{"per": 0}, {"per": "1"}, {"per": float("inf")}], rate=5),
         *each(aiolead.RateLimit, [{"max_age": 0}, {"max_age": 0.009}, {"acl": []}], rate=5),
+        *each(aiolead.RateLimit, [{"acl": 7}, {"acl": aiolead.ACL.world()}, {"acl": [7]}], rate=5),
         *each(aiolead.RateLimit, [{"rate": 0}, {"rate": -1}, {"rate": 1e10}, {"rate": True}]),
         (lambda c: aiolead.RateLimit(c, PATH, burst=5), "rate: is missing"),
         (lambda c: aiolead.RateLimit(c, PATH, per=60.0), "rate: is missing"),
