@@ -178,7 +178,7 @@ _EXAMPLES = """\
 aiolead demo                                    # needs no server
 export AIOLEAD_HOSTS=zk1,zk2,zk3/app
 aiolead run /jobs/mailer -- ./mailer            # one of all machines
-aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh  # one of all crontabs
+aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh  # once a day
 aiolead top                                     # leaders and waiters"""
 """Of the command as a whole."""
 

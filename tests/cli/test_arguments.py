@@ -17,7 +17,7 @@ from kit.raw_client import RawClient
 from aiolead import errors
 from aiolead._util.escaping import in_seconds
 from aiolead.cli import exits, main, options
-from aiolead.cli.app import app
+from aiolead.cli.app import _COMMANDS, _EXAMPLES, app
 from aiolead.cli.exits import _OPTIONS, complaint, in_plain_words
 from aiolead.cli.options import COMMON_OPTIONS, listening_address
 from aiolead.testing import EmbeddedServer, OpCode
@@ -57,6 +57,11 @@ def test_help_begins_with_examples_and_own_options(run: Run) -> None:
     assert places == sorted(places)
     assert "[default: False]" not in shown
     assert "--session-timeout INT" not in shown
+
+
+def test_examples_of_the_help_are_not_wrapped() -> None:
+    lines = [*_EXAMPLES.splitlines(), *(x for each in _COMMANDS.values() for x in each.help)]
+    assert [line for line in lines if len(line) > 76] == []
 
 
 @pytest.mark.parametrize("command", ["run", "lock"])
