@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
@@ -148,7 +149,7 @@ def quota(
     delete: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Print the quota of a znode and its use, or set or delete it.
+    """Print the quota of a znode and its use, or set limits of it, or delete it.
 
     With --json, an object: path, and for each of count and bytes the limits, and the use.
 
@@ -161,7 +162,9 @@ def quota(
         delete: Delete the quota.
         common: Where to connect.
     """
-    wanted = Quota(count=count, bytes=size, count_hard=count_hard, bytes_hard=size_hard)
+    limits = {"count": count, "bytes": size, "count_hard": count_hard, "bytes_hard": size_hard}
+    named = {name: limit for name, limit in limits.items() if limit is not None}
+    wanted = Quota(**named)
     if delete and wanted.has_limit:
         raise ConfigurationError("--delete: without limits")
 
@@ -169,22 +172,34 @@ def quota(
         if delete:
             await admin.delete_quota(client, path)
         elif wanted.has_limit:
-            await admin.set_quota(client, path, wanted)
+            # As zkCli.sh, and unlike `set_quota`: a limit that is not named stays.
+            before = await admin.get_quota(client, path)
+            await admin.set_quota(client, path, replace(before[0], **named) if before else wanted)
         found = await admin.get_quota(client, path)
         if found is None:
             common.show({"path": path, "quota": None}, "no quota")
             return
-        limits, usage = found
+        present, usage = found
         about: dict[str, Any] = {"path": path}
         lines: list[str] = []
+        exceeded: list[str] = []
         for name, used in (("count", usage.count), ("bytes", usage.bytes)):
-            limit, hard = getattr(limits, name), getattr(limits, f"{name}_hard")
+            limit, hard = getattr(present, name), getattr(present, f"{name}_hard")
             about |= {name: used, f"{name}_limit": limit, f"{name}_hard": hard}
             shown = ["unlimited" if each is None else f"{each:,}" for each in (limit, hard)]
             lines.append(f"{name}: {used:,}, soft limit {shown[0]}, hard limit {shown[1]}")
+            if limit is not None and used > limit:
+                exceeded.append(f"{name} exceeds its soft limit")
+            if hard is not None and used > hard:
+                exceeded.append(f"{name} exceeds its hard limit: {_UNENFORCED}")
         common.show(about, *lines)
+        for text in exceeded:
+            common.note(text)
 
     return common.with_client(work)
+
+
+_UNENFORCED = "it did before, or the servers do not enforce quotas (enforceQuota)"
 
 
 def members(

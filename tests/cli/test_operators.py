@@ -131,6 +131,20 @@ def test_quota_is_set_shown_and_deleted(run: Run, hosts: str) -> None:
     ]
     (found,) = report(run, "quota /app")
     assert (found["count"], found["count_limit"], found["bytes_hard"]) == (1, 10, 1000)
+    # Other limits stay, and what exceeds one is reported.
+    code, out, err = run("quota /app --count 0 --count-hard 0")
+    assert (code, out) == (
+        0,
+        [
+            "count: 1, soft limit 0, hard limit 0",
+            "bytes: 1, soft limit unlimited, hard limit 1,000",
+        ],
+    )
+    why = "it did before, or the servers do not enforce quotas (enforceQuota)"
+    assert err == [
+        "aiolead: count exceeds its soft limit",
+        f"aiolead: count exceeds its hard limit: {why}",
+    ]
     assert shown(run, "quota /app --delete") == ["no quota"]
     assert run("quota /app --delete --count 3")[0] == 2
 
