@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from .._util import parsing
@@ -42,7 +42,7 @@ Znode = tuple[Stat, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class RecipeMember:
-    """A process in a group, a service, a double barrier or a partitioner.
+    """A process in a group, a service, a double barrier or a partitioner, or that claims an item.
 
     `identity` is the member's name; for recipes that name their znodes by a unique id, the data.
     """
@@ -60,12 +60,14 @@ class OtherRecipe:
         kind: one of those in the table above.
         counts: how many of what there are, such as items; in the order in which they are shown.
         members: the processes that are in it, by their names.
+        claims: those on items of a queue, or on open tasks of a board, in the order of these.
     """
 
     path: str
     kind: str
     counts: tuple[tuple[str, int], ...] = ()
     members: tuple[RecipeMember, ...] = ()
+    claims: tuple[RecipeMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ _PARTS: dict[str, tuple[str, ...]] = {
 }
 _ALL_PARTS = frozenset(part for parts in _PARTS.values() for part in parts)
 _CLAIMS = "-claims"
-_BESIDE = (KAZOOS_QUEUE, _CLAIMS)
+BESIDE = (KAZOOS_QUEUE, _CLAIMS)
+"""The ends of paths that are parts of the recipe at the path without them."""
 
 
 def may_use(path: str) -> Iterable[str]:
@@ -122,7 +125,7 @@ def may_use(path: str) -> Iterable[str]:
     name = basename(path)
     if name in _ALL_PARTS:
         yield parent(path)
-    for suffix in _BESIDE:
+    for suffix in BESIDE:
         if name.endswith(suffix) and name != suffix:
             yield path.removesuffix(suffix)
 
@@ -180,9 +183,9 @@ def recipe_at(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     if is_part(tree, path):
         return None
     found = _composite(tree, path) or _items(tree, path)
-    if found is None and path != "/":
-        found = _members(tree, path) or _barrier(tree, path)
-    return found
+    if found is not None:
+        return replace(found, claims=tuple(_claims_of(tree, found)))
+    return None if path == "/" else _members(tree, path) or _barrier(tree, path)
 
 
 def _composite(tree: ZnodeTree, path: str) -> OtherRecipe | None:
@@ -225,28 +228,24 @@ def _items(tree: ZnodeTree, path: str) -> OtherRecipe | None:
 
 def items_of(tree: ZnodeTree, recipe: OtherRecipe) -> list[RecipeItem]:
     """The items of a queue, or the open tasks of a board, first come first; else none."""
-    items, claims = _places_of_items(tree, recipe)
+    items, _ = _places_of_items(tree, recipe)
     forms = [_TASK] if recipe.kind == "task board" else [form for _, form in _ITEMS]
-    claimed = tree.children(claims) if claims else {}
+    claims = {basename(one.path): one for one in recipe.claims}
     found = tree.children(items) if items else {}
     # In each layout, the order of the names is that of the items.
     names = sorted(name for name in found if any(form.fullmatch(name) for form in forms))
+    return [RecipeItem(join(items, name), found[name][0], claims.get(name)) for name in names]
+
+
+def _claims_of(tree: ZnodeTree, recipe: OtherRecipe) -> list[RecipeMember]:
+    items, claims = _places_of_items(tree, recipe)
+    there = tree.children(items) if items else {}
+    found = sorted(tree.children(claims).items()) if claims else []
     return [
-        RecipeItem(
-            join(items, name),
-            found[name][0],
-            RecipeMember(join(claims, name), _claimant(claimed[name][1]), claimed[name][0])
-            if name in claimed
-            else None,
-        )
-        for name in names
+        RecipeMember(join(claims, name), _claimant(data), stat)
+        for name, (stat, data) in found
+        if name in there
     ]
-
-
-def claim_owners(tree: ZnodeTree, recipe: OtherRecipe) -> set[int]:
-    """The sessions that have claimed items of a recipe."""
-    _, claims = _places_of_items(tree, recipe)
-    return {stat.ephemeral_owner for stat, _ in tree.children(claims).values()} if claims else set()
 
 
 def _places_of_items(tree: ZnodeTree, recipe: OtherRecipe) -> tuple[str, str]:

@@ -34,7 +34,6 @@ from .recipe_layouts import (
     RecipeItem,
     RecipeMember,
     ZnodeTree,
-    claim_owners,
     is_part,
     items_of,
     may_use,
@@ -106,13 +105,16 @@ class Scene:
 
     @property
     def queues(self) -> list[ContenderQueue]:
-        """All queues by path; a path to look under is left out if there is a recipe below it."""
+        """All queues by path; one to look under is left out if a recipe is there, or below it."""
         paths = sorted({*self._queues, *self._others})
+
+        def is_empty(path: str) -> bool:
+            return path not in self._others and not any(_is_within(each, path) for each in paths)
+
         return [
             self._queues[path]
             for path in paths
-            if path in self._queues
-            and (self._queues[path].kind or not any(_is_within(other, path) for other in paths))
+            if path in self._queues and (self._queues[path].kind or is_empty(path))
         ]
 
     @property
@@ -229,10 +231,9 @@ class Scene:
             for queue in self._queues.values()
             for one in queue.contenders
             if one.stat is not None
-        } | {one.stat.ephemeral_owner for other in self._others.values() for one in other.members}
-        owners |= {
-            owner for other in self._others.values() for owner in claim_owners(self._tree, other)
         }
+        for other in self._others.values():
+            owners.update(one.stat.ephemeral_owner for one in (*other.members, *other.claims))
         owners.discard(0)
         there = connected if connected is not None else {}
         missing = owners.difference(there if connected is not None else owners)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -17,6 +17,7 @@ from .. import Client, TreeCache
 from ..errors import (
     ConnectionLossError,
     InvalidPathError,
+    NoAuthError,
     NoNodeError,
     ServerError,
     SessionExpiredError,
@@ -26,6 +27,7 @@ from ..paths import parent, validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
 from .options import check_range
+from .recipe_layouts import BESIDE
 from .scene import Scene
 from .server_inquiry import Inquirer, ServerAddress
 from .server_survey import connected_sessions
@@ -96,9 +98,10 @@ class Feed:
         self._interval = interval
         self.clock: Callable[[], float] = clock or steady_clock()
         self.scene: Scene = Scene(self._paths, leaders=options.leaders)
+        beside = [f"{path}{end}" for path in self._paths if path != "/" for end in BESIDE]
         self._parts = [
             PartOfTree(client, path, options.max_znodes, partial(self.scene.leave_out, path))
-            for path in self._paths
+            for path in _tops([*self._paths, *beside])
         ]
         self._is_open = anyio.Event()
         self._unread: dict[str, TreeNode] = {}
@@ -154,8 +157,9 @@ class Feed:
 
     async def _follow_trees(self) -> None:
         async with AsyncExitStack() as stack:
-            for part in self._parts:
-                await stack.enter_async_context(part.cache)
+            for part in tuple(self._parts):
+                with self._unless_beside(part):
+                    await stack.enter_async_context(part.cache)
             self._is_open.set()
             while True:
                 self._todo = anyio.Event()
@@ -179,12 +183,24 @@ class Feed:
 
     async def _follow_tree(self, part: PartOfTree) -> None:
         await self._is_open.wait()
-        async for event in part.cache.events(initial=True):
-            if event.new is None and event.path != part.cache.path:
-                part.forget(event.path)
-            self._note(event)
-            self._todo.set()
+        if part in self._parts:
+            with self._unless_beside(part):
+                async for event in part.cache.events(initial=True):
+                    if event.new is None and event.path != part.cache.path:
+                        part.forget(event.path)
+                    self._note(event)
+                    self._todo.set()
         await anyio.sleep_forever()
+
+    @contextmanager
+    def _unless_beside(self, part: PartOfTree) -> Iterator[None]:
+        """Do without a path that nobody asked for, if this client may not read it."""
+        try:
+            yield
+        except NoAuthError:
+            if part.cache.path in self._paths:
+                raise
+            self._parts.remove(part)
 
     def _note(self, event: TreeEvent) -> None:
         node = event.new

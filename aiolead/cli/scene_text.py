@@ -7,7 +7,7 @@ from typing import Any
 
 from . import render
 from .contender_queue import LONGEST_NAME
-from .recipe_layouts import OtherRecipe
+from .recipe_layouts import OtherRecipe, RecipeMember
 from .render import rounded
 from .scene import Scene
 from .scene_values import ContenderQueue, ObservedTerm, SceneEvent, SceneEventType
@@ -145,9 +145,9 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
 
 
 def use_as_text(other: OtherRecipe) -> str:
-    """The counts of a recipe, and its first members: `3 items, 1 claimed`, `1 member: web-1`."""
+    """The counts of a recipe, and its first members: `3 items, 1 claimed: host-1`."""
     counts = ", ".join(_count(what, number) for what, number in other.counts)
-    names = names_as_text([one.identity for one in other.members])
+    names = names_as_text([one.identity for one in other.members or other.claims])
     return f"{counts}: {names}" if names else counts
 
 
@@ -179,15 +179,20 @@ def _other_as_json(scene: Scene, other: OtherRecipe) -> dict[str, Any]:
         "path": other.path,
         "kind": other.kind,
         **dict(other.counts),
-        "members": [
-            {
-                "identity": one.identity,
-                "znode": one.path,
-                "session": render.session(one.stat.ephemeral_owner),
-                "link": scene.connection_of_session(one.stat.ephemeral_owner).value,
-            }
-            for one in other.members
+        "members": [_member_as_json(scene, one) for one in other.members],
+        "claims": [
+            _member_as_json(scene, one) | {"created": render.moment(one.stat.ctime)}
+            for one in other.claims
         ],
+    }
+
+
+def _member_as_json(scene: Scene, one: RecipeMember) -> dict[str, Any]:
+    return {
+        "identity": one.identity,
+        "znode": one.path,
+        "session": render.session(one.stat.ephemeral_owner),
+        "link": scene.connection_of_session(one.stat.ephemeral_owner).value,
     }
 
 

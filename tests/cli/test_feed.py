@@ -194,6 +194,35 @@ def test_unreadable_znodes_are_reported_until_they_can_be_read(somewhere: str) -
     anyio.run(story)
 
 
+@pytest.mark.parametrize("may_read", [True, False])
+def test_claims_beside_a_queue_are_counted(somewhere: str, may_read: bool) -> None:
+    """They are in `/q-claims`, which is not below `/q`; they may be closed to this client."""
+
+    async def story() -> None:
+        async with aiolead.connect(somewhere) as client:
+            queue = aiolead.Queue(client, "/q", identity="me")
+            await queue.put_many([b"one", b"two"])
+            feed = Feed(client, ["/q"])
+            async with queue.get():
+                if not may_read:
+                    but_read = aiolead.model.Permission.ALL & ~aiolead.model.Permission.READ
+                    await client.set_acl("/q-claims", [aiolead.ACL(but_read, "world", "anyone")])
+                async with running(feed):
+                    await feed.caught_up()
+                    (found,) = feed.scene.others
+                    assert found.counts == (("items", 2), ("claimed", int(may_read)))
+                    claimants = [one.identity for one in found.claims]
+                    assert claimants == (["me"] if may_read else [])
+                    shown = "2 items, 1 claimed: me" if may_read else "2 items, 0 claimed"
+                    assert scene_text.use_as_text(found) == shown
+                    # The queue is not shown a second time, as a path where nobody contends.
+                    assert feed.scene.queues == []
+                    await queue.put(b"three")
+                    await until(feed, lambda: feed.scene.others[0].counts[0] == ("items", 3))
+
+    anyio.run(story)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_part_of_a_large_tree_is_shown(backend: str) -> None:
     async def story() -> None:
