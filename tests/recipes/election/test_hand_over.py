@@ -26,7 +26,7 @@ from aiolead.errors import (
     UsageError,
 )
 from aiolead.model import ACL, Participant, Permission
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.types import Campaign
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
@@ -422,6 +422,31 @@ async def test_hand_over_ends_as_another_task_resigns(a: Client, b: Client) -> N
         await a.set(waiter.path, (await a.get(waiter.path))[0])
         await passes(1.0)
         await term.resign()
+
+
+@with_virtual_server
+async def test_request_that_comes_during_the_report_of_readiness_stays(
+    link: Link, a: Client, b: Client
+) -> None:
+    """The report is written by version, so it is repeated with what was written since."""
+    async with (
+        Election(a, PATH, identity="me").campaign(ready=False) as view,
+        anyio.create_task_group() as tasks,
+    ):
+        async for state in view:
+            if state.term is not None:
+                break
+        await settled()
+        assert state.term is not None
+        held = link.hold_reply(OpCode.GET_DATA)
+        tasks.start_soon(view.set_ready)
+        await held.wait()
+        await Election(b, PATH).revoke()
+        held.release()
+        with anyio.fail_after(PATIENCE):
+            await state.term.revocation_requested()
+        await settled()
+        assert (await b.get(state.term.path))[0] == b"__REVOKE__me"
 
 
 # --- failures ------------------------------------------------------------------------------------

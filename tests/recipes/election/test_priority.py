@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -370,6 +371,25 @@ async def test_attempt_without_waiting_is_behind_a_better_contender(
             with pytest.raises(AcquireTimeout):
                 await enter(Election(client, PATH, priority=0).leadership(timeout=0))
     assert contenders_left(server, PATH) == []
+
+
+@with_virtual_server
+async def test_contender_that_gives_up_after_stepping_back_names_the_better_one(
+    server: EmbeddedServer, client: Client
+) -> None:
+    async with fleet(server) as them, anyio.create_task_group() as tasks:
+        await them.come("first", 5)
+
+        async def give_up() -> None:
+            with pytest.raises(AcquireTimeout) as caught:
+                await enter(Election(client, PATH, priority=0).leadership(timeout=5.0))
+            assert re.search(f"behind {PATH}/[^ ]+, which has a higher priority", str(caught.value))
+
+        tasks.start_soon(give_up)
+        await settled()
+        await them.come("second", 5)
+        await them.go("first")
+        assert them.leads == "second"
 
 
 @with_virtual_server

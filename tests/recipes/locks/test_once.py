@@ -293,6 +293,31 @@ async def test_run_whose_znode_was_deleted_marks_nothing(a: Client, b: Client) -
 
 
 @with_virtual_server
+async def test_run_whose_znode_is_deleted_after_a_lost_answer_to_the_mark_is_lost(
+    link: Link, a: Client, b: Client
+) -> None:
+    """The client looks for the mark again, and finds nothing; nobody has claimed the key since."""
+
+    async def delete_it() -> None:
+        await settled()
+        await b.delete(ZNODE)
+        link.down()
+        await passes(0.1)
+        link.heal()
+
+    async with anyio.create_task_group() as tasks:
+        with pytest.raises(ClaimLost) as caught:
+            async with Once(a, PATH).claim(KEY) as run:
+                await passes(1.0)
+                link.stall("to_client")
+                tasks.start_soon(delete_it)
+    assert caught.value.reason is LossReason.DELETED
+    assert run is not None
+    assert not run.is_done
+    assert await owner_of(b) is None
+
+
+@with_virtual_server
 async def test_mark_is_not_set_for_the_znode_of_another_client(
     server: EmbeddedServer, link: Link, a: Client, b: Client
 ) -> None:

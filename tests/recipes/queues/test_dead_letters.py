@@ -19,6 +19,7 @@ from aiolead import (
     Queue,
     TaskBoard,
 )
+from aiolead._recipes import dead_letters
 from aiolead._recipes.dead_letters import MAX_REASON
 from aiolead._recipes.queue_items import encode
 from aiolead.errors import ClaimLost, ConfigurationError, InvalidDataError
@@ -221,6 +222,23 @@ async def test_item_with_other_bytes_behind_its_end_is_no_dead_letter(
         assert (item.data, item.dead_letter) == (b"x", None)
 
 
+@with_virtual_server
+async def test_exception_that_cannot_be_printed_is_a_reason(client: Client) -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise ZeroDivisionError
+
+    queue = limited(client, most=1)
+    await queue.put(b"x")
+    with pytest.raises(Unprintable):
+        async with queue.get():
+            raise Unprintable
+    ((data, letter),) = await letters(client)
+    assert data == b"x"
+    assert letter is not None
+    assert "Unprintable" in letter.reason
+
+
 @pytest.mark.parametrize("reason", ["é" * 2000, "\ud800", "\0\n\x1b[2J"])
 @with_virtual_server
 async def test_any_reason_fits_into_a_dead_letter(client: Client, reason: str) -> None:
@@ -323,13 +341,21 @@ async def test_move_that_takes_too_long_is_left_to_the_next_consumer(
     assert left(server) == (0, 0, 1)
 
 
+@pytest.mark.parametrize("why", ["closed", "full"])
 @with_virtual_server
 async def test_item_stays_while_the_dead_letters_refuse_it(
-    server: EmbeddedServer, client: Client, caplog: pytest.LogCaptureFixture
+    server: EmbeddedServer,
+    client: Client,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    why: str,
 ) -> None:
     """It is not handed out meanwhile, and moves once they do not."""
-    closed = [ACL.world(Permission.READ)]
-    await client.create(DEAD, acl=closed)
+    if why == "closed":
+        await client.create(DEAD, acl=[ACL.world(Permission.READ)])
+    else:
+        monkeypatch.setattr(dead_letters, "MOST_ITEMS", 1)
+        await Queue(client, DEAD).put(b"the first one")
     queue = Queue(client, PATH, max_attempts=1, dead_letters=DEAD, retry_pause=1.0)
     await queue.put(b"x")
     await enter(queue.get())
@@ -340,7 +366,12 @@ async def test_item_stays_while_the_dead_letters_refuse_it(
     assert server.requests["MULTI"] - before < 30
     lines = [line for line in caplog.messages if "cannot be given up" in line]
     assert len(lines) == 1
-    await client.delete(DEAD)
+    assert ("has 1 items" if why == "full" else "not allowed by") in lines[0]
+    if why == "full":
+        async with Queue(client, DEAD).get() as letter:
+            await letter.ack()
+    else:
+        await client.delete(DEAD)
     with anyio.move_on_after(100.0):
         await enter(queue.get())
         pytest.fail("it was handed out")
