@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import Client
 from .._util import parsing
-from .._util.contender_names import KnownName, known_name, leaders_in, leading
+from .._util.contender_names import KnownName, known_name, leaders_in, leading, rules_of
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
@@ -59,6 +59,11 @@ class QueuePlace:
     leaders: int | None
     holds: bool
 
+    @property
+    def priority(self) -> int | None:
+        """By its name; None if that says none: then the order of arrival decides."""
+        return rules_of(self.name).priority
+
 
 @dataclass(frozen=True, slots=True)
 class QueuedContender:
@@ -84,6 +89,23 @@ class QueuedContender:
     def is_asked_to_go(self) -> bool:
         return self.data is not None and self.data.startswith(REVOKED)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can lead; False while it warms up."""
+        return self.data is None or not self.data.removeprefix(REVOKED).startswith(UNREADY)
+
+    @property
+    def notes(self) -> list[str]:
+        """Its priority, and whether it is ready, or asked to go, in words."""
+        priority, asked = self.place.priority, "release"
+        if self.place.what == "election":
+            asked = "resign" if self.place.holds else "step behind"
+        return [
+            *([] if priority is None else [f"priority {priority}"]),
+            *([] if self.is_ready else ["not ready"]),
+            *([f"asked to {asked}"] if self.is_asked_to_go else []),
+        ]
+
     def as_json(self) -> dict[str, Any]:
         """The queue as JSON, the same for every command."""
         stat = self.stat
@@ -96,7 +118,14 @@ class QueuedContender:
             "token": stat and stat.czxid,
             "kind": self.place.what,
             "asked_to_go": self.is_asked_to_go,
+            "priority": self.place.priority,
+            "is_ready": self.is_ready,
         }
+
+
+def created_below(stat: Stat) -> int:
+    """How many children a znode has had: of an item, how often it was claimed."""
+    return ((stat.cversion + stat.num_children) & 0xFFFF_FFFF) // 2
 
 
 def is_contended(children: Iterable[tuple[str, Stat | None]], *, asked_for: bool = False) -> bool:

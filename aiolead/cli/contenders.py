@@ -32,9 +32,9 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
     Contenders that may not be read are shown without a name. With --json, one object per contender:
     place, holds, identity (null if it may not be read), session (null if none owns it), age
     (seconds, by our clock and the servers'), created, token, path, kind (election, lock, reader,
-    writer, permit, unknown), layout (curator, kazoo, or null), asked_to_go. From ZooKeeper 3.8.4
-    and 3.9.2 on, also session, age, created and token are null for a contender that may not be
-    read.
+    writer, permit, unknown), layout (curator, kazoo, or null), asked_to_go, priority, is_ready
+    (false while it warms up). From ZooKeeper 3.8.4 and 3.9.2 on, also session, age, created and
+    token are null for a contender that may not be read.
 
     Args:
         path: The path of the election or lock.
@@ -134,7 +134,7 @@ def _row(one: QueuedContender) -> list[str]:
         known = [session, render.age(stat.ctime), str(stat.czxid)]
     return [
         str(one.place.number),
-        f"{state}, asked to go" if one.is_asked_to_go else state,
+        ", ".join([state, *one.notes]),
         "(not allowed to read)" if identity is None else render.shortened(identity, LONGEST_NAME),
         *known,
         render.escaped(one.place.name),

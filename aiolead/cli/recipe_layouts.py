@@ -12,10 +12,12 @@ beside and above them. A path without a recipe's layout is not a recipe.
 | partitioner | a group at `party`, and `locks` |
 | double barrier | ephemeral children beside `ready`, or with only unique ids as names |
 | barrier | a mark in its data, which only aiolead leaves |
+| once | keys: a mark in the data of those that are done; those that run are ephemeral |
+| rate limit | its data |
 | group, service | ephemeral children, and no others; a service's have an instance as data |
 
 Elections and locks are `contender_queue`'s. An `ExclusiveLock` is any ephemeral znode, and so looks
-like the member of a group.
+like the member of a group, as do the keys of a `Once` until the first one is done.
 """
 
 from __future__ import annotations
@@ -24,17 +26,25 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import final
+from urllib.parse import unquote
 
 from .._util import parsing
 from .._util.parsing import MalformedError
+from .._util.token_bucket import Write
+from ..errors import InvalidDataError
 from ..model import Stat
 from ..paths import basename, join, parent, sequence_of
+from ..types import DeadLetter
 from .contender_queue import KAZOO, KAZOOS_QUEUE, MOST_DATA, PERMITS, WAITING, permits_of
 
 CURATOR = "curator"
 BARRIER_MARK = b"aiolead barrier"
 """The data that aiolead writes to the znode of a `Barrier`."""
 READY = "ready"
+DONE = b"__DONE__"
+"""The beginning of the data of a done key of a `Once`; the rest is who ran it."""
+LEAST_LIMIT, MOST_SMALL = 80, 400
+"""The bytes of a rate limit, and the most that the data of such a key, or of a limit, have."""
 
 Znode = tuple[Stat, bytes | None]
 """A znode's stat and data; None if they are unknown, unreadable, or do not matter."""
@@ -61,6 +71,7 @@ class OtherRecipe:
         counts: how many of what there are, such as items; in the order in which they are shown.
         members: the processes that are in it, by their names.
         claims: those on items of a queue, or on open tasks of a board, in the order of these.
+        note: the numbers of a rate limit, in words.
     """
 
     path: str
@@ -68,15 +79,21 @@ class OtherRecipe:
     counts: tuple[tuple[str, int], ...] = ()
     members: tuple[RecipeMember, ...] = ()
     claims: tuple[RecipeMember, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeItem:
-    """An item of a queue, or a task of a board, with the claim on it, if there is one."""
+    """An item of a queue, a task of a board, or a key, with the claim on it, if there is one.
+
+    `name` is what it is called; of a done key, `done_by` is who ran it.
+    """
 
     path: str
+    name: str
     stat: Stat
     claim: RecipeMember | None = None
+    done_by: str | None = None
 
 
 @final
@@ -132,7 +149,7 @@ def may_use(path: str) -> Iterable[str]:
 
 def possible_parts(path: str) -> list[str]:
     """The paths that are parts of the recipe at a path, if that has some."""
-    return [f"{path}{KAZOOS_QUEUE}", *(join(path, part) for part in _ALL_PARTS)]
+    return [*(path + each for each in BESIDE), *(join(path, part) for part in _ALL_PARTS)]
 
 
 def semaphore_layout(tree: ZnodeTree, path: str) -> str:
@@ -176,6 +193,7 @@ _ITEMS = (
     ("queue", re.compile(r"(?:queue-(?:\|[^|]*\|)?|qn-)-?[0-9]{9,10}", re.ASCII)),
     ("queue", re.compile("entry-[0-9]{3}-[0-9]{10}", re.ASCII)),
 )
+_MANY = (_TASK, *(form for _, form in _ITEMS))
 
 
 def recipe_at(tree: ZnodeTree, path: str) -> OtherRecipe | None:
@@ -185,7 +203,9 @@ def recipe_at(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     found = _composite(tree, path) or _items(tree, path)
     if found is not None:
         return replace(found, claims=tuple(_claims_of(tree, found)))
-    return None if path == "/" else _members(tree, path) or _barrier(tree, path)
+    if path == "/":
+        return None
+    return _members(tree, path) or _keys(tree, path) or _by_data(tree, path)
 
 
 def _composite(tree: ZnodeTree, path: str) -> OtherRecipe | None:
@@ -227,14 +247,29 @@ def _items(tree: ZnodeTree, path: str) -> OtherRecipe | None:
 
 
 def items_of(tree: ZnodeTree, recipe: OtherRecipe) -> list[RecipeItem]:
-    """The items of a queue, or the open tasks of a board, first come first; else none."""
+    """The items of a queue, or the open tasks of a board, first come first; else none.
+
+    Of a `Once` the keys: those that run, then those that are done, the last one first.
+    """
+    if recipe.kind == "once":
+        keys = [
+            RecipeItem(
+                join(recipe.path, name),
+                unquote(name),
+                stat,
+                _runner(recipe.path, name, (stat, data)) if stat.ephemeral_owner else None,
+                None if stat.ephemeral_owner else _done_by(data),
+            )
+            for name, (stat, data) in tree.children(recipe.path).items()
+        ]
+        return sorted(keys, key=lambda one: (one.claim is None, -one.stat.czxid))
     items, _ = _places_of_items(tree, recipe)
     forms = [_TASK] if recipe.kind == "task board" else [form for _, form in _ITEMS]
     claims = {basename(one.path): one for one in recipe.claims}
     found = tree.children(items) if items else {}
     # In each layout, the order of the names is that of the items.
     names = sorted(name for name in found if any(form.fullmatch(name) for form in forms))
-    return [RecipeItem(join(items, name), found[name][0], claims.get(name)) for name in names]
+    return [RecipeItem(join(items, name), name, found[name][0], claims.get(name)) for name in names]
 
 
 def _claims_of(tree: ZnodeTree, recipe: OtherRecipe) -> list[RecipeMember]:
@@ -281,9 +316,44 @@ def _items_in(children: Mapping[str, Znode]) -> str:
     return ""
 
 
-def _barrier(tree: ZnodeTree, path: str) -> OtherRecipe | None:
-    znode = tree.get(path)
-    return OtherRecipe(path, "barrier") if znode and znode[1] == BARRIER_MARK else None
+def _keys(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    children = tree.children(path)
+    if not any(data and data.startswith(DONE) for _, data in children.values()):
+        return None
+    running = {name: one for name, one in children.items() if one[0].ephemeral_owner}
+    counts = ("running", len(running)), ("done", len(children) - len(running))
+    members = tuple(_runner(path, *each) for each in sorted(running.items()))
+    return OtherRecipe(path, "once", counts, members)
+
+
+def _runner(path: str, name: str, znode: Znode) -> RecipeMember:
+    return RecipeMember(join(path, name), parsing.lossy_text(znode[1] or b""), znode[0])
+
+
+def _done_by(data: bytes | None) -> str:
+    return parsing.lossy_text((data or b"").removeprefix(DONE))
+
+
+def _by_data(tree: ZnodeTree, path: str) -> OtherRecipe | None:
+    stat, data = tree.get(path) or (None, None)
+    if data == BARRIER_MARK:
+        return OtherRecipe(path, "barrier")
+    limit = limit_in(path, stat, data)
+    if limit is None:
+        return None
+    numbers = limit.numbers
+    note = f"{numbers.rate:g} in {numbers.per:g} s, at most {numbers.burst} at once"
+    return OtherRecipe(path, "rate limit", note=note)
+
+
+def limit_in(path: str, stat: Stat | None, data: bytes | None) -> Write | None:
+    """The last write of the rate limit at a path; None if these are not the data of one."""
+    if stat is None or data is None or not data.startswith(b'{"rate":'):
+        return None
+    try:
+        return Write.parse(path, data, stat)
+    except InvalidDataError:
+        return None
 
 
 def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
@@ -331,8 +401,28 @@ def _service_of(name: str, data: bytes | None) -> str:
     return service if instance.get("id") == name and isinstance(service, str) else ""
 
 
-def needs_data(stat: Stat) -> bool:
-    """Whether a recipe can only be shown with the data of a znode."""
+def letter_in(data: bytes) -> DeadLetter | None:
+    """The dead letter in the data of an item: JSON behind the end of the item's format."""
+    begin = data.rfind(b'{"item":')
+    try:
+        fields = parsing.json_object(data[begin:]) if begin > 0 else {}
+    except MalformedError:
+        return None
+    item, attempts, reason = (fields.get(name) for name in ("item", "attempts", "reason"))
+    if not (isinstance(item, str) and type(attempts) is int and isinstance(reason, str)):
+        return None
+    return DeadLetter(item, attempts, reason)
+
+
+def needs_data(name: str, stat: Stat) -> bool:
+    """Whether a recipe can only be shown with the data of a znode of that name."""
     if stat.ephemeral_owner:
         return True
-    return stat.data_length == len(BARRIER_MARK) and not stat.num_children
+    size = stat.data_length
+    if stat.num_children or size > MOST_SMALL:
+        return False
+    if size == len(BARRIER_MARK):
+        return True
+    # A done key is never written again. The data of items, which may be many, say nothing.
+    may_be = size >= LEAST_LIMIT or (len(DONE) < size and not stat.version)
+    return may_be and not any(form.fullmatch(name) for form in _MANY)

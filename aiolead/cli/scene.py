@@ -14,8 +14,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, final
 
+from .._util.token_bucket import Write
 from ..model import SessionState, Stat
-from ..paths import join, parent
+from ..paths import basename, join, parent
 from . import render
 from .contender_queue import (
     KAZOO,
@@ -36,6 +37,7 @@ from .recipe_layouts import (
     ZnodeTree,
     is_part,
     items_of,
+    limit_in,
     may_use,
     needs_data,
     possible_parts,
@@ -147,6 +149,12 @@ class Scene:
         """
         return [*self._series.get(path, ())]
 
+    def limit_of(self, other: OtherRecipe) -> tuple[Write, Stat] | None:
+        """The last write of a rate limit, with its `Stat`; None if it is none."""
+        stat, data = self._tree.get(other.path) or (None, None)
+        limit = limit_in(other.path, stat, data)
+        return None if limit is None or stat is None else (limit, stat)
+
     def items_of(self, other: OtherRecipe) -> list[RecipeItem]:
         return items_of(self._tree, other)
 
@@ -186,7 +194,7 @@ class Scene:
     def needs_data(self, path: str, stat: Stat) -> bool:
         """Whether a znode's data have to be read before `put`: else they may be empty there."""
         queue = self._queues.get(parent(path))
-        return needs_data(stat) or (queue is not None and bool(queue.kind))
+        return needs_data(basename(path), stat) or (queue is not None and bool(queue.kind))
 
     def put(self, path: str, stat: Stat, data: bytes | None) -> None:
         """A znode exists, or has changed; no data if they are unreadable."""

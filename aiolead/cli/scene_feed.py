@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -13,8 +13,9 @@ from typing import final
 import anyio
 from cyclopts import Parameter
 
-from .. import Client, TreeCache
+from .. import Client, TreeCache, admin
 from ..errors import (
+    AioleadError,
     ConnectionLossError,
     InvalidPathError,
     NoAuthError,
@@ -29,10 +30,13 @@ from .contender_queue import MOST_DATA
 from .options import check_range
 from .recipe_layouts import BESIDE
 from .scene import Scene
+from .scene_values import EnsembleHealth
 from .server_inquiry import Inquirer, ServerAddress
-from .server_survey import connected_sessions
+from .server_survey import ask_all, connected_sessions, quorum_of
 from .signals import first_of
 
+HEALTH_EVERY = 5.0
+"""Time between two inquiries about the servers' health, in seconds."""
 AT_ONCE = 256
 """How many znodes are read in one batch."""
 PAUSE = 0.05
@@ -76,8 +80,9 @@ class Feed:
     """Keeps a scene up to date while `run` runs; any number of tasks may wait for `changed`.
 
     `paths` are elections and locks, or have some below; without any, everything is shown.
-    `inquirer` asks every `interval` seconds which sessions are connected; `servers` must be all
-    servers, or nothing follows from their answers. A malformed path raises `ConfigurationError`.
+    `inquirer` asks every `interval` seconds which sessions are connected, and less often how the
+    servers are; `servers` must be all servers, or nothing follows from their answers. A malformed
+    path raises `ConfigurationError`.
     """
 
     def __init__(
@@ -131,6 +136,7 @@ class Feed:
         works += [partial(self._follow_tree, part) for part in self._parts]
         if self._inquirer is not None:
             works.append(partial(self._ask, self._inquirer))
+            works.append(partial(self._ask_health, self._inquirer))
         await first_of(*works)
 
     async def during(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -255,6 +261,17 @@ class Feed:
                 self._notify()
             # Servers that do not answer are asked less often.
             await anyio.sleep(self._interval * (1 if connected is not None else 10))
+
+    async def _ask_health(self, inquirer: Inquirer) -> None:
+        while True:
+            answers = await ask_all(inquirer, self._servers)
+            config = None
+            with anyio.move_on_after(HEALTH_EVERY), suppress(AioleadError):
+                config = await admin.get_config(self._client)
+            quorum = quorum_of(answers, config)
+            self.scene.set_health(EnsembleHealth(self.clock(), answers, quorum))
+            self._notify()
+            await anyio.sleep(HEALTH_EVERY)
 
 
 class PartOfTree:

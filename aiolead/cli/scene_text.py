@@ -146,7 +146,7 @@ def scene_as_json(scene: Scene, now: float) -> dict[str, Any]:
 
 def use_as_text(other: OtherRecipe) -> str:
     """The counts of a recipe, and its first members: `3 items, 1 claimed: host-1`."""
-    counts = ", ".join(_count(what, number) for what, number in other.counts)
+    counts = other.note or ", ".join(_count(what, number) for what, number in other.counts)
     names = names_as_text([one.identity for one in other.members or other.claims])
     return f"{counts}: {names}" if names else counts
 

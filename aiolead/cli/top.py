@@ -111,7 +111,8 @@ class LineView:
                     queue = scene.queue(event.path)
                     text = scene_text.event_as_text(event, queue.kind if queue else "")
                     at = scene_text.moment(event.at)
-                    write_line(f"{at}  {render.escaped(event.path)}  {text}")
+                    parts = [at, render.escaped(event.path), text]
+                    write_line("  ".join(filter(None, parts)))
             if scene.is_current is not was_current:
                 was_current = scene.is_current
                 self._print_connection()

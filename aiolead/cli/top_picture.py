@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -13,6 +14,7 @@ from ..model import SessionState
 from . import render, scene_text
 from .contender_queue import LONGEST_NAME
 from .recipe_layouts import OtherRecipe
+from .recipe_tables import Age, Cell, Level, Moment, table_of
 from .scene import Scene
 from .scene_values import (
     ContenderQueue,
@@ -21,6 +23,7 @@ from .scene_values import (
     SceneEvent,
     SceneEventType,
 )
+from .server_inquiry import LONGEST_REASON
 from .top_keys import FIRST_ORDER, LEGEND, ORDERS, TopControls
 
 LEAST_EVENTS = 3
@@ -39,6 +42,8 @@ _STYLES = {
     SceneEventType.VACANT: "red",
     SceneEventType.SILENT: "yellow",
     SceneEventType.ASKED: "yellow",
+    SceneEventType.DOWN: "red",
+    SceneEventType.UP: "green",
 }
 _CONNECTIONS = {each: each.value for each in OwnerConnection} | {OwnerConnection.UNKNOWN: ""}
 
@@ -68,12 +73,16 @@ class Picture:
     def draw(self, now: float, width: int, height: int) -> list[Text]:
         """The lines for a terminal of that size, in columns and lines, by the scene's clock."""
         controls = self.controls or TopControls()
-        opened = self.scene.queue(controls.selected or "") if controls.is_open else None
+        opened = self._opened(controls.selected) if controls.is_open else None
         if controls.has_legend:
             most = max(len(keys) for keys, _ in LEGEND)
             drawn = [Text(f"{keys:{most}}  {does}") for keys, does in LEGEND]
         elif opened is not None:
-            page = [each for line in self._page(opened, now) for each in _wrapped(line, width)]
+            if isinstance(opened, ContenderQueue):
+                lines = self._page(opened, now)
+            else:
+                lines = self._page_of_other(opened, now, width)
+            page = [each for line in lines for each in _wrapped(line, width)]
             controls.first = max(0, min(controls.first, len(page) - height))
             drawn = page[controls.first :]
         else:
@@ -110,7 +119,9 @@ class Picture:
 
     def _heading(self, queues: Sequence[ContenderQueue], now: float, width: int) -> list[Text]:
         contenders = sum(len(queue.contenders) for queue in queues)
+        health = self.scene.health
         problems = sum(queue.state.is_problem for queue in queues)
+        problems += health.problems if health else 0
         paths = render.plural(len(queues) + len(self.scene.others), "path")
         counts = f"{paths}, {render.plural(contenders, 'contender')}"
         if problems:
@@ -131,6 +142,15 @@ class Picture:
                 if scene.seen_at is not None:
                     text += f", {render.span(now - scene.seen_at)} old"
                 rows.append(Text(text, "bold yellow"))
+        if health is not None and health.problems:
+            wrong = [each for each in health.answers if each.state.is_problem]
+            why = [render.shortened(each.problem, LONGEST_REASON) for each in wrong]
+            down = [
+                f"{each.server}: {reason or each.state.value}"
+                for each, reason in zip(wrong, why, strict=True)
+            ]
+            down += [] if health.quorum.is_met else ["no quorum"]
+            rows.append(Text(self._safe(render.escaped(", ".join(down))), "bold red"))
         if closed := scene.unreadable:
             rows.append(
                 Text(self._safe(scene_text.unreadable(closed, scene_text.MOST_NAMED)), "yellow")
@@ -172,6 +192,50 @@ class Picture:
         events = [each for each in self.scene.since(0) if each.path == queue.path]
         return [*lines, *(self._event(each, kinds, now) for each in reversed(events))]
 
+    def _opened(self, path: str | None) -> ContenderQueue | OtherRecipe | None:
+        others = (one for one in self.scene.others if one.path == path)
+        return next(others, None) or self.scene.queue(path or "")
+
+    def _page_of_other(self, other: OtherRecipe, now: float, width: int) -> list[Text]:
+        lines = [Text(self._safe(f"{render.escaped(other.path)}  {self._other(other)}"), "bold")]
+        # A configuration's versions are in `aiolead config history`: nothing is read for a picture.
+        if other.kind != "configuration" and (table := table_of(self.scene, other, now)):
+            rows = [
+                dict(zip(table.columns, (self._cell(each, now) for each in cells), strict=True))
+                for _, cells in table.rows
+            ]
+            used = [name for name in table.columns if any(row[name] for row in rows)]
+            sizes = {
+                name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in used
+            }
+            lines += [Text(), Text(table.title)]
+            lines += (
+                [Text(_joined(dict(zip(used, used, strict=True)), sizes), "dim")] if used else []
+            )
+            lines += [Text(_cut(_joined(row, sizes), width)) for row in rows]
+            lines += [Text(f"({table.more} more)", "dim")] if table.more else []
+        elif other.members:
+            lines.append(Text())
+        for one in other.members if other.kind != "once" else ():
+            session = render.session(one.stat.ephemeral_owner) or "no session"
+            address = render.shortened(
+                self.scene.address_of(one.stat.ephemeral_owner), LONGEST_NAME
+            )
+            state = _CONNECTIONS[self.scene.connection_of(one)]
+            parts = [scene_text.name_of(one.identity), render.age(one.stat.ctime), session]
+            lines.append(Text(self._safe("  ".join(filter(None, [*parts, address, state])))))
+        return lines
+
+    def _cell(self, cell: Cell, now: float) -> str:
+        match cell:
+            case Age(since):
+                return render.span(now - since)
+            case Moment(at):
+                return render.moment(round(at * 1000))[11:19]
+            case Level(level):
+                return f"{max(0, math.floor(level))} of {cell.most}"
+        return self._safe(cell)
+
     def _origin(self, term: ObservedTerm) -> str:
         """The session, address and znode of a holder, as servers' logs have them."""
         address = render.shortened(self.scene.address_of(term.session_id), LONGEST_NAME)
@@ -190,7 +254,9 @@ class Picture:
     ) -> list[Text]:
         others = [
             _Row(
-                {"path": self._safe(render.escaped(each.path)), "held by": self._other(each)}, "dim"
+                {"path": self._safe(render.escaped(each.path)), "held by": self._other(each)},
+                "dim",
+                each.path,
             )
             for each in self.scene.others
             if not controls.hides_vacant and controls.matches(each.path)
@@ -198,22 +264,22 @@ class Picture:
         if not others and all(queue.path == "/" and not queue.kind for queue in queues):
             return [Text(self._why_empty(controls), "dim")]
         order = sorted(queues, key=ORDERS[controls.order])
-        rows = [row for queue in order for row in self._rows(queue, now, in_full=True)] + others
-        if len(rows) > room:
-            is_wide = width >= WIDE
-            rows = [
-                row
-                for queue in order
-                for row in self._rows(queue, now, in_full=False, names=is_wide)
-            ] + others
-        controls.shown, controls.room = [queue.path for queue in order], max(1, room - 1)
+        in_full = len(others) + sum(max(1, len(queue.contenders)) for queue in order) <= room
+        is_wide = width >= WIDE
+        rows = [
+            row for queue in order for row in self._rows(queue, now, in_full=in_full, names=is_wide)
+        ] + others
+        controls.shown, controls.room = (
+            list(dict.fromkeys(row.of for row in rows)),
+            max(1, room - 1),
+        )
         hidden = max(0, len(rows) - room)
         if hidden:
             at = next((n for n, row in enumerate(rows) if row.of == controls.selected), 0)
             start = max(0, min(at - room // 2, len(rows) - room + 1))
-            paths = {row.of or row.cells["path"] for row in rows}
+            paths = {row.of for row in rows}
             rows = rows[start : start + max(0, room - 1)]
-            hidden = len(paths) - len({row.of or row.cells["path"] for row in rows})
+            hidden = len(paths) - len({row.of for row in rows})
         columns = _columns(rows, width)
         drawn = [Text(_joined({name: name for name in columns}, columns), "dim")]
         for row in rows:
@@ -277,7 +343,7 @@ class Picture:
                 "for": render.age(one.stat.ctime) if one.stat else "",
                 "token": str(one.stat.czxid) if one.stat else "",
                 "session": _CONNECTIONS[self.scene.connection_of(one)],
-                "waiting": "asked to go" if one.is_asked_to_go else "",
+                "waiting": ", ".join(one.notes),
             }
             rows.append(_Row(cells, "dim", of))
         if len(queue.families) > 1:
@@ -300,7 +366,7 @@ class Picture:
     def _event(self, event: SceneEvent, kinds: dict[str, str], now: float) -> Text:
         time = render.moment(round(event.at * 1000))[11:19]
         text = scene_text.event_as_text(event, kinds.get(event.path, ""))
-        line = self._safe(f"{time}  {render.escaped(event.path)}  {text}")
+        line = self._safe("  ".join(filter(None, [time, render.escaped(event.path), text])))
         return Text(line, _STYLES.get(event.what, "") if now - event.at < 60 else "dim")
 
     def _safe(self, text: str) -> str:

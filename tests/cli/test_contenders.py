@@ -26,7 +26,7 @@ def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
         out = shown(run, "contenders /a")
         assert [line.split()[:4] for line in out[1:]] == [
             ["1", "holds", "host-1", session],
-            ["2", "waits,", "asked", "to"],
+            ["2", "waits,", "not", "ready,"],
         ]
         first, second = report(run, "contenders /a --leaders 2")
         assert first["path"] == f"/a/{GUID[:16]}-1-latch-0000000000"
@@ -34,6 +34,7 @@ def test_contenders_are_listed_in_order(run: Run, hosts: str) -> None:
         assert first["session"] == session
         assert first["age"] < 3600
         assert (second["identity"], second["asked_to_go"]) == ("host-2", True)
+        assert (first["is_ready"], second["is_ready"]) == (True, False)
         assert [one["place"] for one in (first, second)] == [1, 2]
         assert first["holds"] is second["holds"] is True
         assert first["token"] < second["token"]

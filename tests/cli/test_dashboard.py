@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from http.client import HTTPConnection
 from typing import Any, Self
@@ -18,6 +26,8 @@ from kit.cli import WITHIN, outcome
 from kit.raw_client import RawClient
 
 from aiolead import ACL
+from aiolead._recipes.dead_letters import encode_letter
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead.cli.dashboard.connections import (
     MOST_ADMITTED,
     MOST_STREAMS,
@@ -34,7 +44,7 @@ from aiolead.cli.scene import Scene
 from aiolead.cli.server_inquiry import ClientConnection
 from aiolead.errors import NodeExistsError
 from aiolead.model import Permission
-from aiolead.types import ConfigVersion
+from aiolead.types import ConfigVersion, DeadLetter
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
@@ -596,23 +606,56 @@ async def detail_in(scene: Scene, path: str, **more: Any) -> dict[str, Any]:
     return found
 
 
-async def test_items_of_a_queue_are_sent_with_their_claimants() -> None:
+def table_of(detail: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the table of what a recipe has, by its columns."""
+    things = detail["things"]
+    return [dict(zip(things["columns"], row["cells"], strict=True)) for row in things["rows"]]
+
+
+async def test_items_of_a_queue_are_sent_with_their_claimants_and_attempts() -> None:
     scene = Scene()
     for n in range(MOST_WAITING + 7):
-        stat = NOTHING._replace(czxid=n, ctime=1_000_000 + n, data_length=n)
+        stat = NOTHING._replace(czxid=n, ctime=1_000_000 + n, data_length=n, cversion=2 * n)
         scene.put(f"/q/queue-{n:010d}", stat, b"")
     claim = NOTHING._replace(ephemeral_owner=7, czxid=900, ctime=1_500_000)
     scene.put("/q-claims/queue-0000000001", claim, b"host-1:4711")
     scene.settle(1000.0)
     scene.set_connected({7: ClientConnection("192.0.2.1:50000")}, 1001.0)
     detail = await detail_in(scene, "/q")
-    assert (len(detail["items"]), detail["more_items"], detail["oldest"]) == (200, 7, 1000.0)
-    first, second = detail["items"][:2]
-    assert (first["name"], first["bytes"], first["claim"]) == ("queue-0000000000", 0, None)
-    claimant = second["claim"]
-    assert (claimant["name"], claimant["session"]) == ("host-1:4711", "0x7")
-    assert (claimant["address"], claimant["connection"]) == ("192.0.2.1:50000", "connected")
+    things = detail["things"]
+    assert (len(things["rows"]), things["more"], things["oldest"]) == (200, 7, 1000.0)
+    first, second, third = table_of(detail)[:3]
+    assert (first["Item"], first["Bytes"], first["Claimed by"]) == ("queue-0000000000", "0", "")
+    assert (first["Attempts"], third["Attempts"], second["Age"]) == ("", "2", {"age": 1000.001})
+    assert (second["Claimed by"], second["Session"]) == ("host-1:4711", "0x7")
+    assert (second["Address"], second["For"]) == ("192.0.2.1:50000", {"age": 1500.0})
     assert detail["commands"] == ["aiolead ls -l /q"]
+
+
+async def test_dead_letters_are_sent_with_their_reasons_and_read_once() -> None:
+    letter = encode_letter([b'{"item":1}'], DeadLetter("/q/queue-0000000003", 5, "E: \x1b"))
+    data = {"/dead/queue-0000000000": letter, "/dead/queue-0000000001": b"an item"}
+    asked: list[str] = []
+
+    async def read_data(paths: Sequence[str]) -> Mapping[str, bytes]:
+        asked.extend(paths)
+        return data
+
+    scene = Scene()
+    for n, path in enumerate(data):
+        scene.put(path, NOTHING._replace(czxid=n), b"")
+    scene.put("/dead/queue-0000000002", NOTHING._replace(data_length=1_000_000), b"")
+    scene.settle(1.0)
+    stream = StateStream(scene, lambda: 2.0, read_data=read_data)
+    (row,) = (one for one in json.loads(stream.snapshot())["queues"] if one["path"] == "/dead")
+    for _ in range(2):
+        detail = json.loads(await stream.queue(row["key"]) or b"")
+        assert [one["Dead letter of"] for one in table_of(detail)] == [
+            "/q/queue-0000000003, after 5 attempts: E: \\x1b",
+            "",
+            "",
+        ]
+    assert asked == list(data)
 
 
 async def test_open_tasks_of_a_board_are_sent_with_their_workers() -> None:
@@ -625,7 +668,7 @@ async def test_open_tasks_of_a_board_are_sent_with_their_workers() -> None:
     scene.put("/b/claims/task-0000000001", claim, b'{"worker":"w1","progress":null,"note":""}')
     scene.settle(1000.0)
     detail = await detail_in(scene, "/b")
-    assert [one["claim"] and one["claim"]["name"] for one in detail["items"]] == [None, "w1"]
+    assert [one["Claimed by"] for one in table_of(detail)] == ["", "w1"]
 
 
 async def test_versions_of_a_configuration_say_which_keys_differ() -> None:
@@ -645,14 +688,67 @@ async def test_versions_of_a_configuration_say_which_keys_differ() -> None:
         scene.put(path, NOTHING, b"")
     scene.settle(1000.0)
     detail = await detail_in(scene, "/c", read_history=read_history)
-    assert [(one["version"], one["by"], one["changes"]) for one in detail["versions"]] == [
-        ("5", "ben", {"added": ["new"], "changed": ["rate"], "removed": ["old"]}),
+    assert [(one["Version"], one["By"], one["Changes"]) for one in table_of(detail)] == [
+        ("5", "ben", "added: new; changed: rate; removed: old"),
         # The version before it is not kept.
-        ("4", "ann", {}),
+        ("4", "ann", "none known"),
     ]
     assert "secret" not in json.dumps(detail)
-    assert detail["commands"] == ["aiolead config history /c"]
+    assert detail["commands"] == ["aiolead config history /c", "aiolead config get /c"]
     assert asked == ["/c"]
+
+
+async def test_keys_of_a_once_are_sent_with_who_runs_or_ran_them() -> None:
+    scene = Scene()
+    for n, key in enumerate(("2026-11-20", "a%2Fb")):
+        stat = NOTHING._replace(czxid=n, ctime=1_000_000 + n)
+        scene.put(f"/n/{key}", stat, b"__DONE__host-1:3")
+    running = NOTHING._replace(ephemeral_owner=7, czxid=9, ctime=1_500_000)
+    scene.put("/n/2026-11-21", running, b"host-2:4")
+    scene.settle(1000.0)
+    scene.set_connected({7: ClientConnection("192.0.2.1:50000")}, 1001.0)
+    detail = await detail_in(scene, "/n")
+    assert detail["things"]["title"] == "1 running, 2 done, the newest first"
+    assert (detail["waiting"], detail["counted"]) == ([], "running")
+    found = [
+        (one["Key"], one["State"], one["By"], one["Address"], one["Began or done (UTC)"])
+        for one in table_of(detail)
+    ]
+    assert found == [
+        ("2026-11-21", "running", "host-2:4", "192.0.2.1:50000", {"at": 1500.0}),
+        ("a/b", "done", "host-1:3", "", {"at": 1000.001}),
+        ("2026-11-20", "done", "host-1:3", "", {"at": 1000.0}),
+    ]
+
+
+async def test_rate_limit_is_sent_with_the_calls_that_are_allowed_now() -> None:
+    scene = Scene()
+    stat = NOTHING._replace(mtime=1_990_000, mzxid=1)
+    scene.put("/l", stat, Write(Numbers(6, 60, 20), lack=0, take=15, least=15).encode())
+    scene.settle(1000.0)
+    detail = await detail_in(scene, "/l")
+    (row,) = table_of(detail)
+    assert row == {
+        "Calls": "6 in 60 s",
+        "At most at once": "20",
+        "Free now, about": {"level": 6.0, "at": 2000.0, "speed": 0.1, "most": 20},
+        "Last share": "15",
+        "Taken (UTC)": {"at": 1990.0},
+    }
+    assert (detail["counted"], detail["commands"]) == (None, ["aiolead get /l", "aiolead stat /l"])
+
+
+async def test_contenders_are_sent_with_priority_and_readiness() -> None:
+    scene = StagedScene()
+    for n, data in enumerate((b"__REVOKE__a", b"__REVOKE__b", b"__UNREADY__c"), 1):
+        scene.enter("/e", n, data=data, name=f"0123456789abcdef-{n}-priority{n}-latch-{n:010d}")
+    scene.settle(1000.0)
+    detail = await detail_in(scene, "/e")
+    assert [(one["name"], one["notes"]) for one in (*detail["holders"], *detail["waiting"])] == [
+        ("a", ["priority 1", "asked to resign"]),
+        ("b", ["priority 2", "asked to step behind"]),
+        ("c", ["priority 3", "not ready"]),
+    ]
 
 
 async def test_holder_is_sent_with_session_address_and_znode() -> None:

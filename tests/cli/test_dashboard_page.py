@@ -29,8 +29,11 @@ from kit.raw_client import RawClient
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from aiolead import ACL
+from aiolead._recipes.dead_letters import encode_letter
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead.model import Permission
 from aiolead.testing import BlockingEnsemble
+from aiolead.types import DeadLetter
 
 EVIL = "<img src=x onerror=document.title='owned'>"
 EVIL_PATH = "/<b onclick=alert(1)>x"
@@ -326,8 +329,8 @@ def test_recipe_without_contenders_has_members_and_no_terms(page: Page, dashboar
         open_path(page, "/mail")
         expect(page.locator("#detail-type")).to_have_text("queue · 1 item, 0 claimed")
         expect(page.locator("#contenders-list li")).to_have_count(0)
-        expect(page.locator("#items-title")).to_contain_text("1 item, the oldest for")
-        expect(page.locator("#items td").first).to_have_text("queue-0000000000")
+        expect(page.locator("#things-title")).to_contain_text("1 item, the oldest for")
+        expect(page.locator("#things td").first).to_have_text("queue-0000000000")
         page.screenshot(path=SCREENSHOTS / "queue-path.png")
         assert Axe().run(page, options={"runOnly": RULES}).violations_count == 0
         check_size(page)
@@ -336,6 +339,55 @@ def test_recipe_without_contenders_has_members_and_no_terms(page: Page, dashboar
         for path in (item, "/mail", "/workers"):
             setting.delete(path)
         expect(row_of(page, "/mail")).to_have_count(0)
+
+
+RUNS = {
+    "/keys": [("/2026-11-20", b"__DONE__host-1:3", 0), ("/2026-11-21", EVIL.encode(), 1)],
+    "/limit": [("", Write(Numbers(100, 60, 20), take=18, least=18).encode(), 0)],
+    "/dead": [("/queue-", encode_letter([b"x"], DeadLetter("/mail/queue-7", 3, EVIL)), 2)],
+    "/ranked": [
+        ("/0123456789abcdef-1-priority9-latch-", b"__REVOKE__anna", 3),
+        ("/0123456789abcdef-2-priority4-latch-", b"__UNREADY__ben", 3),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "shown"),
+    [
+        (
+            "/keys",
+            "once · 1 running, 1 done: ",
+            ["2026-11-21", "running", EVIL, "0x", "2026-11-20", "done", "host-1:3"],
+        ),
+        ("/limit", "rate limit · 100 in 60 s, at most 20 at once", ["20 of 20", "18"]),
+        ("/dead", "queue · 1 item", [f"/mail/queue-7, after 3 attempts: {EVIL}"]),
+        ("/ranked", "election", []),
+    ],
+)
+def test_each_recipe_has_a_page(
+    page: Page, dashboard: Served, path: str, kind: str, shown: list[str]
+) -> None:
+    with RawClient(dashboard.zookeeper.connect_string) as raw:
+        if RUNS[path][0][0]:
+            raw.create(path)
+        znodes = [raw.create(f"{path}{name}", data, flags=f) for name, data, f in RUNS[path]]
+        open_path(page, path)
+        expect(page.locator("#detail-type")).to_contain_text(kind)
+        for text in shown:
+            expect(page.locator(".things table")).to_contain_text(text)
+        if path == "/ranked":
+            expect(page.locator("#holders")).to_contain_text("priority 9 · asked to resign")
+            expect(page.locator("#contenders-list")).to_contain_text("priority 4 · not ready")
+            expect(page.locator("#detail-events")).to_contain_text("ben waits")
+        assert Axe().run(page, options={"runOnly": RULES}).violations_count == 0
+        check_size(page)
+        page.set_viewport_size(PHONE)
+        check_size(page)
+        for znode in dict.fromkeys([*znodes, path]):
+            raw.delete(znode)
+    page.keyboard.press("Escape")
+    expect(row_of(page, path).locator(".is-in-use")).to_have_count(0)
 
 
 def focused(page: Page) -> str:

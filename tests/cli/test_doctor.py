@@ -16,6 +16,7 @@ from kit.cli import Run, kazoo_client, report
 from kit.raw_client import RawClient
 
 import aiolead
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead.cli.contender_queue import QueuedContender, places_of
 from aiolead.cli.doctor.findings import DoctorReport, Finding, Level
 from aiolead.cli.doctor.queue_checks import (
@@ -414,3 +415,32 @@ async def test_unreadable_contender_may_be_a_ghost() -> None:
             assert [each.level for each in look.findings if each.check == "ghost"] == [
                 Level.UNKNOWN
             ]
+
+
+def test_recipes_without_contenders_are_named(run: Run, somewhere: str) -> None:
+    znodes = {
+        "/nightly/2026-11-20": b"__DONE__host-1:3",
+        "/limit": Write(Numbers(100, 60, 20)).encode(),
+        "/board/tasks/task-0000000000": b"",
+        "/board/results": b"",
+    }
+    with kazoo_client(somewhere) as client:
+        for path, data in znodes.items():
+            client.create(path, data, makepath=True)
+        client.create("/nightly/2026-11-21", b"host-2:4", ephemeral=True)
+        found = report(run, "doctor", "/nightly", "/limit", "/board")
+    assert [one["text"] for one in found if one["check"] in ("path", "line", "ghost")] == [
+        "/nightly: once: 1 running, 1 done: host-2:4",
+        "/limit: rate limit: 100 in 60 s, at most 20 at once",
+        "/board: task board: 1 open, 0 claimed, 0 done",
+    ]
+
+
+async def test_key_of_a_dead_session_is_a_ghost(embedded: str, chroot: str) -> None:
+    async with aiolead.connect(embedded + chroot) as client:
+        await client.ensure_path("/n")
+        await client.create("/n/1", b"__DONE__a")
+        await client.create("/n/2", b"b", mode=aiolead.CreateMode.EPHEMERAL)
+        (look,) = await look_at(client, "/n")
+        (ghost,) = await look_for_ghosts(client, look, KnownSessions(set(), None))
+    assert (ghost.level, ghost.details["path"]) == (Level.FAIL, "/n/2")

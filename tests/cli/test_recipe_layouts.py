@@ -20,13 +20,16 @@ from aiolead import (
     Election,
     Group,
     Lock,
+    Once,
     PriorityQueue,
     Queue,
+    RateLimit,
     Semaphore,
     ServiceInstance,
     ServiceRegistry,
     TaskBoard,
 )
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead.cli.contender_queue import places_of
 from aiolead.cli.recipe_layouts import BARRIER_MARK
 from aiolead.cli.scene import Scene
@@ -38,6 +41,7 @@ OWNER = 0x1234567890ABCDEF
 UUID = "8f2a1c0e-5a0b-4b0e-9c55-0123456789ab"
 HEX = "0123456789abcdef0123456789abcdef"
 N = "0000000007"
+LIMIT = Write(Numbers(100, 60, 20)).encode()
 
 
 def recipes_in(scene: Scene) -> dict[str, str]:
@@ -145,6 +149,10 @@ def test_unowned_znode_in_a_queue_is_a_contender() -> None:
         (["/a/x/tasks/wash up", "/a/x/results"], None),
         ([("/a/x", BARRIER_MARK)], "barrier"),
         ([("/a/x", b"something else.")], None),
+        ([("/a/x/2026-11-20", b"__DONE__host-1"), "!/a/x/2026-11-21"], "once"),
+        ([("/a/x/1", b"host-1"), ("/a/x/2", b"host-2")], None),
+        ([("/a/x", LIMIT)], "rate limit"),
+        ([("/a/x", LIMIT.replace(b"60", b'"x"'))], None),
     ],
 )
 def test_recipes_without_contenders_are_recognized(znodes: list[str], kind: str | None) -> None:
@@ -203,6 +211,8 @@ async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str
         ("/r/board", "task board"): TaskBoard(client, "/r/board").submit(b"1"),
         ("/r/config", "configuration"): Config(client, "/r/config").publish({"limit": b"1"}),
         ("/r/barrier", "barrier"): Barrier(client, "/r/barrier").set(),
+        ("/r/once", "once"): _run_key(Once(client, "/r/once")),
+        ("/r/limit", "rate limit"): RateLimit(client, "/r/limit", rate=5, per=60).acquire(),
     }
     instance = ServiceInstance(name="web", address="10.0.0.7", port=80)
     registry, jobs = ServiceRegistry(client, "/r/services"), Layout(lock="{id}-job-")
@@ -224,6 +234,11 @@ async def in_use(client: aiolead.Client, stack: AsyncExitStack) -> dict[str, str
     await client.create("/r/seq-", mode=aiolead.CreateMode.PERSISTENT_SEQUENTIAL)
     await client.create("/late1795382090530790488")
     return dict([*done, *held])
+
+
+async def _run_key(once: Once) -> None:
+    async with once.claim("2026-11-21"):
+        pass
 
 
 async def test_every_recipe_in_use_is_recognized(hosts: str) -> None:
@@ -255,6 +270,10 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
             client.create(parent(path))
             for n in range(count):
                 client.create(path.format(n), data, ephemeral=True)
+        client.create("/limit", LIMIT)
+        client.create("/nightly")
+        client.create("/nightly/2026-11-20", b"__DONE__host-1:3")
+        client.create("/nightly/2026-11-21", b"host-2:4", ephemeral=True)
         client.create("/queue")
         client.create("/queue/queue-", b"item", sequence=True)
         code, out, err = run("top --once")
@@ -264,6 +283,8 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
             "/barrier  barrier",
             "/doubles  double barrier: 1 member: host:7",
             "/group  group: 4 members: web-0, web-1, web-2, ...",
+            "/limit  rate limit: 100 in 60 s, at most 20 at once",
+            "/nightly  once: 1 running, 1 done: host-2:4",
             "/queue  queue: 1 item, 0 claimed",
         ],
         [],

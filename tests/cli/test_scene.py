@@ -388,6 +388,8 @@ def test_scene_and_event_as_json() -> None:
                 "znode": "/a/_c_x-latch-0000000002",
                 "kind": "election",
                 "asked_to_go": False,
+                "priority": None,
+                "is_ready": True,
             }
         ],
         "families": ["curator election"],

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from unittest.mock import ANY
 
 import pytest
 from cli.preforked import ReadyProcess
@@ -18,8 +19,11 @@ from kit.checks import killed_at_the_end
 from kit.cli import WITHIN, Command, Run, environment, kazoo_client, report, shown
 from rich.cells import cell_len
 
+from aiolead._util.token_bucket import Numbers, Write
 from aiolead.cli.scene import Scene
-from aiolead.cli.server_inquiry import ClientConnection
+from aiolead.cli.scene_values import EnsembleHealth
+from aiolead.cli.server_inquiry import ClientConnection, ServerAddress
+from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState
 from aiolead.cli.top_keys import LEGEND, TopControls, keys_in
 from aiolead.cli.top_picture import Picture
 from aiolead.model import SessionState
@@ -223,6 +227,59 @@ def test_selected_path_has_a_page(scene: StagedScene) -> None:
     assert any(line.startswith("events") for line in press(picture, "page up"))
     assert press(picture, "home")[0] == "/jobs/scheduler  election  held"
     assert press(picture, "esc")[0].startswith("aiolead top")
+
+
+def test_other_recipes_have_a_page() -> None:
+    scene = StagedScene()
+    done = NOTHING._replace(czxid=1, ctime=1_090_000)
+    scene.put("/nightly/2026-11-20", done, b"__DONE__host-1:3")
+    scene.put("/nightly/2026-11-21", done._replace(czxid=2, ephemeral_owner=7), b"\x1bhost-2:4")
+    scene.put("/limit", NOTHING._replace(mtime=1_099_000), Write(Numbers(6, 60, 20)).encode())
+    scene.put("/q/queue-0000000000", done._replace(cversion=4), b"")
+    scene.put("/workers/web-1", done._replace(ephemeral_owner=7), b"")
+    scene.settle(1099.5)
+    scene.set_connected({7: ClientConnection("192.0.2.7")}, 1099.5)
+    picture = Picture(scene, "zk", controls=TopControls())
+    found = {}
+    for _ in scene.others:
+        first, *lines = press(picture, "j", "enter")
+        found[first] = [" ".join(line.split()) for line in lines]
+        press(picture, "esc")
+    assert found == {
+        "/nightly  once: 1 running, 1 done: \\x1bhost-2:4": [
+            "",
+            "1 running, 1 done, the newest first",
+            "Key Began or done (UTC) State By Age Session Address",
+            "2026-11-21 00:18:10 running \\x1bhost-2:4 10 s 0x7 192.0.2.7",
+            "2026-11-20 00:18:10 done host-1:3 10 s",
+        ],
+        "/limit  rate limit: 6 in 60 s, at most 20 at once": [
+            "",
+            "Calls that all processes may make together",
+            "Calls At most at once Free now, about Last share Taken (UTC)",
+            "6 in 60 s 20 20 of 20 0 00:18:19",
+        ],
+        "/q  queue: 1 item, 0 claimed": [
+            "",
+            "1 item",
+            "Item Age Bytes Attempts",
+            "queue-0000000000 10 s 0 2",
+        ],
+        "/workers  group: 1 member: web-1": ["", ANY],
+    }
+
+
+def test_dead_servers_are_problems(scene: StagedScene) -> None:
+    dead = {"problem": "Connection\x1b refused", "failed": ServerState.UNREACHABLE}
+    answers = [
+        ServerAnswers(ServerAddress("zk1", 2181), **dead),  # type: ignore[arg-type]
+        ServerAnswers(ServerAddress("zk2", 2181), mode="leader"),
+    ]
+    quorum = Quorum(3, 2, 1, is_met=False, source="config")
+    scene.set_health(EnsembleHealth(1099.0, answers, quorum))
+    lines = drawn(scene)
+    assert "4 problems" in lines[0]
+    assert lines[1] == "zk1:2181: Connection\\x1b refused, no quorum"
 
 
 def test_the_selection_is_always_visible(scene: StagedScene) -> None:

@@ -152,10 +152,16 @@ def _recipe_at(name: str) -> object:
         tree.put(f"/p/{child}/{name}", STAT, None)
     mine = STAT._replace(ephemeral_owner=1)
     tree.put(f"/q/{name}", mine, b'{"id": "' + name.encode(errors="replace") + b'"}')
+    limit, key = f'{{"rate": 1, "per": 1, "burst": "{name}"'.encode(errors="replace"), f"/k/{name}"
+    tree.put("/l", STAT, limit)
+    tree.put(key, STAT, recipes.DONE + name.encode(errors="replace"))
+    recipes.needs_data(name, STAT)
+    recipes.letter_in(b"-" + limit.replace(b"rate", b"item"))
     tree.put(f"/p/claims/{name}", mine, b'{"worker": "' + name.encode(errors="replace") + b'"}')
-    found = [recipes.recipe_at(tree, path) for path in ("/p", "/q")]
-    kinds = ("queue", "task board")
-    return found, [recipes.items_of(tree, recipes.OtherRecipe("/p", kind)) for kind in kinds]
+    found = [recipes.recipe_at(tree, path) for path in ("/p", "/q", "/l", "/k")]
+    kinds = {"queue": "/p", "task board": "/p", "once": "/k"}
+    items = [recipes.items_of(tree, recipes.OtherRecipe(at, kind)) for kind, at in kinds.items()]
+    return found, items
 
 
 def _in_order(name: str) -> None:
@@ -352,7 +358,7 @@ PARSERS: tuple[Parser, ...] = (
     of_name(
         "recipes by their layouts", _recipe_at,
         "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",
-        "cli.recipe_layouts: _service_of semaphore_layout items_of _claimant",
+        "cli.recipe_layouts: _service_of semaphore_layout items_of _claimant needs_data letter_in",
         "cli.contender_queue: permits_of",
     ),
     of_name(

@@ -74,7 +74,7 @@ def dashboard(
 
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
         feed = Feed(client, paths, scene, inquirer=inquirer, servers=servers)
-        server = DashboardServer(client, feed, inquirer, servers)
+        server = DashboardServer(client, feed)
         await server.serve(host, port, allow_host, token, made_up, show=common.show)
 
     return common.with_client(work, endless=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast, final
 from urllib.parse import quote
@@ -16,24 +16,19 @@ import uvicorn
 from anyio.abc import SocketAttribute
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ... import Client, Config, admin
-from ...errors import AioleadError
+from ... import Client, Config
 from ...paths import format_host
 from ...types import ConfigVersion
 from .. import exits
+from ..batches import read_each
 from ..exits import CommandError
 from ..scene_feed import Feed
-from ..scene_values import EnsembleHealth
-from ..server_inquiry import Inquirer, ServerAddress
-from ..server_survey import ask_all, quorum_of
 from ..signals import first_of
 from .connections import BrowserConnections
 from .doors import Doors, is_everywhere
 from .site import PATIENCE, make_site
 from .state_stream import StateStream
 
-ASK_EVERY = 5.0
-"""Time between two inquiries about the servers' health, in seconds."""
 LONGEST_REQUEST = 16 * 1024
 """The longest request, with its headers, in bytes."""
 PIECE = 4096
@@ -87,18 +82,17 @@ class _Server(uvicorn.Server):
 
 @final
 class DashboardServer:
-    def __init__(
-        self, client: Client, feed: Feed, inquirer: Inquirer, servers: Sequence[ServerAddress]
-    ) -> None:
-        self._client = client
+    def __init__(self, client: Client, feed: Feed) -> None:
         self._feed = feed
-        self._inquirer = inquirer
-        self._servers = servers
 
         async def read_history(path: str) -> Sequence[ConfigVersion]:
             return await Config(client, path).history()
 
-        self._stream = StateStream(feed.scene, feed.clock, read_history)
+        async def read_data(paths: Sequence[str]) -> Mapping[str, bytes]:
+            found = {path: one async for path, one in read_each(paths, client.get)}
+            return {path: one[0] for path, one in found.items() if isinstance(one, tuple)}
+
+        self._stream = StateStream(feed.scene, feed.clock, read_history, read_data)
 
     async def serve(
         self,
@@ -128,7 +122,7 @@ class DashboardServer:
             url += f"?token={quote(made_up, safe='')}"
         show({"url": url}, url)
         serve = partial(self._serve, doors, sockets)
-        await first_of(self._feed.run, self._pass_on, self._ask, serve)
+        await first_of(self._feed.run, self._pass_on, serve)
 
     async def _serve(self, doors: Doors, sockets: list[socket.socket]) -> None:
         """Serve until cancelled; then end all answers."""
@@ -157,18 +151,6 @@ class DashboardServer:
             with anyio.move_on_after(2 * WIND_UP, shield=True):
                 if server.started:
                     await server.shutdown(sockets)
-
-    async def _ask(self) -> None:
-        """Ask the servers about their health, again and again."""
-        while True:
-            answers = await ask_all(self._inquirer, self._servers)
-            config = None
-            with anyio.move_on_after(ASK_EVERY), suppress(AioleadError):
-                config = await admin.get_config(self._client)
-            quorum = quorum_of(answers, config)
-            self._feed.scene.set_health(EnsembleHealth(self._feed.clock(), answers, quorum))
-            self._stream.changed()
-            await anyio.sleep(ASK_EVERY)
 
     async def _pass_on(self) -> None:
         revision = -1

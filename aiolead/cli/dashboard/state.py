@@ -9,15 +9,16 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from ...paths import basename
-from ...types import ConfigVersion
+from ...types import ConfigVersion, DeadLetter
 from .. import render
 from ..contender_queue import QueuedContender
 from ..ensemble import behind
-from ..recipe_layouts import OtherRecipe, RecipeItem, RecipeMember
+from ..recipe_layouts import OtherRecipe, RecipeMember
+from ..recipe_tables import MOST_ROWS, NO_LETTERS, Age, Cell, Level, Moment, RecipeTable, table_of
 from ..render import rounded
 from ..scene import Scene
 from ..scene_text import event_as_text, leaders_as_text, name_of, use_as_text
@@ -34,12 +35,10 @@ MOST_QUEUES = 1000
 MOST_OTHERS = 500
 MOST_HOLDERS = 3
 """How many queues and other recipes the table has, and how many holders of each."""
-MOST_WAITING = 200
+MOST_WAITING = MOST_ROWS
 MOST_TERMS = 200
 """How many waiters and terms the details of a queue have."""
 MOST_EVENTS = 100
-MOST_KEYS = 20
-"""How many changed keys of a version are named."""
 MOST_UNREADABLE = 20
 LONGEST_TEXT = 200
 """In characters: paths, and texts of servers, which are as long as they like."""
@@ -121,6 +120,9 @@ def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
     return {
         "now": rounded(now),
         "key": key_of(queue.path),
+        "path": render.escaped(queue.path),
+        "counted": "waiting",
+        "things": None,
         "holders": [
             _contender(scene, one) | _term(term)
             for one, term in zip(holders, queue.terms, strict=True)
@@ -135,78 +137,67 @@ def detail(scene: Scene, queue: ContenderQueue, now: float) -> dict[str, Any]:
 
 
 def members(
-    scene: Scene, recipe: OtherRecipe, now: float, history: Sequence[ConfigVersion] = ()
+    scene: Scene,
+    recipe: OtherRecipe,
+    now: float,
+    history: Sequence[ConfigVersion] = (),
+    letters: Mapping[str, DeadLetter] = NO_LETTERS,
 ) -> dict[str, Any]:
-    """All that is known of another recipe: its members, in the place of contenders, its items, and
-    the `history` of a configuration.
+    """All that is known of another recipe: its members, in the place of contenders, and its things.
+
+    `history` is that of a configuration, `letters` the dead letters among the items of a queue.
     """
-    items = scene.items_of(recipe)
-    oldest = min((item.stat.ctime for item in items), default=None)
+    is_counted = recipe.counts and recipe.kind != "configuration"
+    # The table of keys has those that run them.
+    members = () if recipe.kind == "once" else recipe.members
+    table = table_of(scene, recipe, now, history, letters)
     return {
         "now": rounded(now),
         "key": key_of(recipe.path, recipe.kind),
+        "path": render.escaped(recipe.path),
         "holders": [],
-        "waiting": [_participant(scene, one, "member") for one in recipe.members[:MOST_WAITING]],
-        "more_waiting": max(0, len(recipe.members) - MOST_WAITING),
+        "waiting": [_participant(scene, one, "member") for one in members[:MOST_WAITING]],
+        "more_waiting": max(0, len(members) - MOST_WAITING),
         "terms": [],
         "events": [],
         "series": scene.series_of(recipe.path),
+        "counted": recipe.counts[0][0] if is_counted else None,
         "commands": _commands(recipe.path, recipe.kind),
-        "items": [_item(scene, item) for item in items[:MOST_WAITING]],
-        "more_items": max(0, len(items) - MOST_WAITING),
-        "oldest": None if oldest is None else rounded(oldest / 1000),
-        "versions": _versions(history),
+        "things": table and _table(table),
     }
 
 
-def _item(scene: Scene, item: RecipeItem) -> dict[str, Any]:
-    claim = item.claim
+def _table(table: RecipeTable) -> dict[str, Any]:
     return {
-        "key": key_of(item.path, item.stat.czxid),
-        "name": _text(basename(item.path)),
-        "since": rounded(item.stat.ctime / 1000),
-        "bytes": item.stat.data_length,
-        "claim": claim and _participant(scene, claim, "claimant"),
+        "title": table.title,
+        "oldest": rounded(table.oldest),
+        "columns": table.columns,
+        "rows": [
+            {"key": key_of(key, len(cells)), "cells": [_cell(cell) for cell in cells]}
+            for key, cells in table.rows
+        ],
+        "more": table.more,
     }
 
 
-def _versions(history: Sequence[ConfigVersion]) -> list[dict[str, Any]]:
-    """The versions of a configuration, newest first, with the keys that each has changed.
-
-    Values are left out: a configuration may have secrets, and the page is for everybody.
-    """
-    found = []
-    history = sorted(history, key=lambda one: one.version)
-    for before, one in zip([None, *history], history, strict=False):
-        old = {} if before is None else before.keys
-        changes = {
-            "added": [key for key in one.keys if key not in old],
-            "changed": [key for key in one.keys if key in old and old[key] != one.keys[key]],
-            "removed": [key for key in old if key not in one.keys],
-        }
-        # The changes of the oldest version that is kept are unknown, unless it is the first.
-        if before is None and one.version > 1:
-            changes = {}
-        found.append(
-            {
-                "version": str(one.version),
-                "by": name_of(one.identity),
-                "at": rounded(one.time / 1000),
-                "keys": len(one.keys),
-                "changes": {
-                    what: [_text(key) for key in sorted(keys)[:MOST_KEYS]]
-                    for what, keys in changes.items()
-                    if keys
-                },
-            }
-        )
-    return found[::-1]
+def _cell(cell: Cell) -> object:
+    """Text as it is; of a time, or a level that rises, what the page computes it from."""
+    match cell:
+        case Age(since):
+            return {"age": rounded(since)}
+        case Moment(at):
+            return {"at": rounded(at)}
+        case Level():
+            return asdict(cell)
+    return cell
 
 
 _COMMANDS = {
     "election": ("contenders {}", "revoke {}", "doctor {}"),
-    "configuration": ("config history {}",),
+    "configuration": ("config history {}", "config get {}"),
     "queue": ("ls -l {}",),
+    "once": ("ls -l {}",),
+    "rate limit": ("get {}", "stat {}"),
 }
 
 
@@ -261,7 +252,7 @@ def key_of(*parts: object) -> str:
 
 
 def _contender(scene: Scene, one: QueuedContender) -> dict[str, Any]:
-    return {**_participant(scene, one, one.place.what), "asked_to_go": one.is_asked_to_go}
+    return {**_participant(scene, one, one.place.what), "notes": one.notes}
 
 
 def _participant(scene: Scene, one: QueuedContender | RecipeMember, what: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ A slow browser misses changes in between, but never the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, final
@@ -20,8 +20,8 @@ from typing import Any, final
 import anyio
 
 from ...errors import AioleadError
-from ...types import ConfigVersion
-from ..recipe_layouts import OtherRecipe
+from ...types import ConfigVersion, DeadLetter
+from ..recipe_layouts import OtherRecipe, letter_in
 from ..scene import Scene
 from ..scene_values import ContenderQueue
 from . import state
@@ -32,6 +32,8 @@ PAUSE = 0.2
 """Least time between two changes for one browser, in seconds."""
 HISTORY_WITHIN = 5.0
 """Most time for the history of a configuration, in seconds."""
+MOST_LETTERS, LARGEST_LETTER = 100, 1 << 14
+"""How many items of a queue are read, if they have no more bytes than that."""
 MOST_HISTORIES = 32
 """How many histories are kept."""
 MOST_GONE = 10_000
@@ -42,7 +44,8 @@ MOST_GONE = 10_000
 class StateStream:
     """The state of a scene, as JSON; `clock` is the scene's.
 
-    `read_history` reads the versions of the configuration at a path.
+    `read_history` reads the versions of the configuration at a path, `read_data` the data of some
+    znodes.
     """
 
     def __init__(
@@ -50,10 +53,13 @@ class StateStream:
         scene: Scene,
         clock: Callable[[], float],
         read_history: Callable[[str], Awaitable[Sequence[ConfigVersion]]] | None = None,
+        read_data: Callable[[Sequence[str]], Awaitable[Mapping[str, bytes]]] | None = None,
     ) -> None:
         self._scene = scene
         self._clock = clock
         self._read_history = read_history
+        self._read_data = read_data
+        self._letters: dict[tuple[str, int], DeadLetter | None] = {}
         self._histories: dict[str, tuple[OtherRecipe, Sequence[ConfigVersion]]] = {}
         self._version, self._made = 1, 0
         self._sections: dict[str, tuple[str, int]] = {}
@@ -85,7 +91,9 @@ class StateStream:
             return None
         if isinstance(found, OtherRecipe):
             history = await self._history_of(found)
-            return _encode(state.members(self._scene, found, self._clock(), history)).encode()
+            letters = await self._letters_of(found)
+            known = state.members(self._scene, found, self._clock(), history, letters)
+            return _encode(known).encode()
         return _encode(state.detail(self._scene, found, self._clock())).encode()
 
     async def _history_of(self, recipe: OtherRecipe) -> Sequence[ConfigVersion]:
@@ -101,6 +109,23 @@ class StateStream:
                 self._histories.clear()
             self._histories[recipe.path] = known = recipe, history
         return known[1]
+
+    async def _letters_of(self, recipe: OtherRecipe) -> dict[str, DeadLetter]:
+        """The dead letters among the first items of a queue, by their paths; each is read once."""
+        if not recipe.kind.endswith("queue") or self._read_data is None:
+            return {}
+        items = {
+            (item.path, item.stat.czxid): item
+            for item in self._scene.items_of(recipe)[:MOST_LETTERS]
+            if item.stat.data_length <= LARGEST_LETTER
+        }
+        if new := [each for each in items if each not in self._letters]:
+            if len(self._letters) > 100 * MOST_LETTERS:
+                self._letters.clear()
+            with anyio.move_on_after(HISTORY_WITHIN), suppress(AioleadError):
+                data = await self._read_data([path for path, _ in new])
+                self._letters |= {each: letter_in(data.get(each[0], b"")) for each in new}
+        return {each[0]: letter for each in items if (letter := self._letters.get(each))}
 
     async def events(self, *, retry: float = 1.0) -> AsyncIterator[bytes]:
         """A snapshot, then changes and beats, as server-sent events.

@@ -14,21 +14,35 @@ from ...model import Stat
 from ...paths import basename, join
 from ...types import UnrecognizedChild, unrecognized_children
 from .. import render
-from ..batches import sync_before
+from ..batches import read_each, sync_before
 from ..contender_queue import (
     LONGEST_NAME,
+    MOST_DATA,
     PERMITS,
     WAITING,
     QueuedContender,
+    QueuePlace,
+    created_below,
     is_contended,
     permits_of,
     places_of,
     read_queue,
 )
 from ..contenders import holders_of
+from ..recipe_layouts import (
+    OtherRecipe,
+    RecipeMember,
+    ZnodeTree,
+    needs_data,
+    possible_parts,
+    recipe_at,
+)
+from ..scene_text import use_as_text
 from ..server_inquiry import ClientConnection
 from .findings import Finding, Level
 
+MOST_READ = 1000
+"""How many children are read to find out which recipe uses a path."""
 LITTLE_LEFT = 0.25
 """The part of the numbers below which few are left."""
 
@@ -86,8 +100,14 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         return [look for one in below for look in await look_at(client, one, is_top=False)]
     queue = await read_queue(client, path, places)
     stats = [(one.place.name, one.stat) for one in queue]
-    if queue and not is_permits and not is_contended(stats, asked_for=True):
-        # Items of a queue, for instance.
+    has_none = not is_permits and not is_contended(stats, asked_for=True)
+    if has_none and (other := await _other_recipe(client, path, names, stat)) is not None:
+        text = f"{path}: {other.kind}: {use_as_text(other)}".rstrip(": ")
+        level = Level.OK.finding("path", text, path=path, contenders=0, recipe=other.kind)
+        # Those that wait for a key wait for its ephemeral znode, as in a queue.
+        holds = [_as_holder(one) for one in other.members if other.kind == "once"]
+        return [QueueLook(path, [level], holds)]
+    if queue and has_none:
         text = f"{path}: {render.plural(len(queue), 'znode')} with a number, and no contender"
         advice = "`aiolead top --once` with this path shows queues and other recipes"
         found = Level.NOTE.finding("path", text, advice, path=path, contenders=0)
@@ -104,6 +124,32 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         *(_unreadable(one) for one in queue if one.stat is None),
     ]
     return [QueueLook(path, findings, [one for one in queue if one.stat is not None])]
+
+
+async def _other_recipe(
+    client: Client, path: str, names: Sequence[str], stat: Stat
+) -> OtherRecipe | None:
+    """The recipe at a path that nobody contends for; its first children are enough."""
+    if path == "/":
+        return None
+    tree = ZnodeTree()
+    below = [join(path, name) for name in names[:MOST_READ]]
+    async for top, found in read_each(possible_parts(path), client.get_children):
+        if isinstance(found, list):
+            below += [join(top, name) for name in found[:MOST_READ]]
+    looks = {each: known async for each, known in read_each(below, client.exists)}
+    stats = {path: stat} | {each: one for each, one in looks.items() if isinstance(one, Stat)}
+    wanted = [each for each, known in stats.items() if needs_data(basename(each), known)]
+    data = {each: reply async for each, reply in read_each(wanted, client.get)}
+    for each, known in stats.items():
+        reply = data.get(each)
+        tree.put(each, known, reply[0][:MOST_DATA] if isinstance(reply, tuple) else b"")
+    return recipe_at(tree, path)
+
+
+def _as_holder(one: RecipeMember) -> QueuedContender:
+    place = QueuePlace(1, basename(one.path), 0, "unknown", "", "unknown", None, holds=True)
+    return QueuedContender(place, one.path, one.stat, one.identity.encode())
 
 
 async def look_for_ghosts(
@@ -132,10 +178,9 @@ async def look_for_ghosts(
 def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
     """How many sequence numbers a path has left.
 
-    The next number counts the children ever created; `cversion` counts creates and deletes.
+    The next number counts the children ever created.
     """
-    used = ((stat.cversion + stat.num_children) & 0xFFFF_FFFF) // 2
-    left = max(0, LAST_SEQUENCE - used)
+    left = max(0, LAST_SEQUENCE - created_below(stat))
     advice = "let all contenders stop, delete the path and start again, or use a new path"
     level, text = Level.OK, f"{path}: {left / LAST_SEQUENCE:.0%} of the sequence numbers are left"
     if not left:

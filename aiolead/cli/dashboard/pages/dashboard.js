@@ -197,6 +197,8 @@ function showTable() {
   const closed = state.unreadable.paths.filter((path) => !known.has(path));
   const all = [...state.queues.values(), ...closed.map(unreadableRow)];
   showTypes(all);
+  const longest = Math.max(0, ...all.map((row) => row.path.length));
+  $("table").style.setProperty("--longest", String(Math.min(72, longest)));
   const text = $("filter").value.toLowerCase(), type = $("type").value, wanted = $("state").value;
   const has = (row) => row.path.toLowerCase().includes(text) || row.note.toLowerCase().includes(text) ||
     row.holders.some((one) => one.name.toLowerCase().includes(text));

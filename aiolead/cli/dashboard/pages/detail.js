@@ -25,7 +25,7 @@ export function open(wanted) {
   row = known = null;
   view = { span: Number($("span").value) };
   $("contenders-list").replaceChildren();
-  $("terms").replaceChildren();
+  for (const name of ["terms", "things", "things-head"]) $(name).replaceChildren();
 }
 
 /** The row has changed, or is gone. */
@@ -56,10 +56,11 @@ export function draw() {
   $("detail-missing").hidden = row !== null;
   $("detail-body").hidden = row === null;
   if (row === null) return say($("detail-path"), "Not found");
-  say($("detail-path"), row.path);
-  if ($("detail-copy").dataset.path !== row.path) {
-    $("detail-copy").replaceChildren(make("span", "unseen", row.path), copier(row.path, "the path"));
-    $("detail-copy").dataset.path = row.path;
+  const path = known?.path ?? row.path; // rows have long paths cut
+  say($("detail-path"), path);
+  if ($("detail-copy").dataset.path !== path) {
+    $("detail-copy").replaceChildren(make("span", "unseen", path), copier(path, "the path"));
+    $("detail-copy").dataset.path = path;
   }
   const isQueue = row.state !== "in use"; // else it has members, but no terms
   $("detail-body").classList.toggle("is-other", !isQueue);
@@ -86,9 +87,9 @@ export function draw() {
   say($("terms-title"), plural(terms.length, "term"));
   keyed($("terms"), terms, (one) => one.key, () => createLine(6), showTerm);
   showEvents($("detail-events"), known.events, false);
+  $("detail-events-none").hidden = known.events.length > 0;
   showSeries();
-  showItems();
-  showVersions();
+  showThings();
   keyed($("commands"), known.commands, (text) => text, (text) => {
     const item = make("li");
     item.append(make("code", "", text), copier(text, `the command ${text}`));
@@ -106,11 +107,14 @@ function showFacts(list, one) {
   }, () => {});
 }
 
+const counted = (count) =>
+  known.counted.endsWith("s") ? plural(count, known.counted.slice(0, -1)) : `${count} ${known.counted}`;
 const HOUR = 3600, STEP = 60, HEIGHT = 44;
 
 /** The last hour: hand-overs as bars, and how many waited as a line. */
 function showSeries() {
-  document.querySelector(".series").hidden = ["configuration", "barrier"].includes(row.type);
+  document.querySelector(".series").hidden = !known.counted;
+  if (!known.counted) return;
   const series = known.series ?? [], last = Math.ceil(now() / STEP) * STEP, from = last - HOUR;
   const counts = []; // the most in each minute; null before anything is known
   let count = null, next = 0;
@@ -134,47 +138,36 @@ function showSeries() {
     return `M${(at / HOUR) * 600} ${HEIGHT}v-${size}h${width * 2 - 1}v${size}z`;
   }).join(""));
   const handovers = bars.reduce((sum, [, number]) => sum + number, 0);
-  const what = row.state !== "in use" ? "waiting" : row.type === "task board" ? "open" : known.items?.length || row.type.endsWith("queue") ? "items" : "members";
   say($("series-title"), `Last hour: ${row.state === "in use" ? "" : `${plural(handovers, "hand-over")} (bars), `}` +
-    `at most ${Math.max(0, ...counts)} ${what}, now ${count ?? 0}`);
+    `at most ${counted(Math.max(0, ...counts))}, now ${count ?? 0}`);
 }
 
-function showItems() {
-  const items = known.items ?? [], whole = items.length + (known.more_items ?? 0);
-  const hasItems = row.type.endsWith("queue") || row.type === "task board";
-  document.querySelector(".items").hidden = !hasItems;
-  if (!hasItems) return;
-  const noun = row.type === "task board" ? "open task" : "item";
-  say($("items-title"), whole ? `${plural(whole, noun)}, the oldest for ${age(now() - known.oldest)}` : `No ${noun}: nothing is waiting to be done`);
-  keyed($("items"), items, (one) => one.key, () => createLine(6), (line, one) => {
-    const [name, since, bytes, claim, session, address] = line.children;
-    say(name.firstElementChild, one.name);
-    say(since, age(now() - one.since));
-    say(bytes, String(one.bytes));
-    say(claim, one.claim ? `${one.claim.name}, for ${age(now() - one.claim.since)}` +
-      (one.claim.connection === "silent" ? ", has no connection" : one.claim.connection === "paused" ? ", is silent" : "") : "");
-    say(session, one.claim?.session ?? "");
-    say(address, one.claim?.address ?? "");
-  });
-  $("items-more").hidden = !known.more_items;
-  say($("items-more"), `And ${known.more_items} more.`);
+/** What a recipe has: items, keys, versions, or the numbers of a rate limit. */
+function showThings() {
+  const { things } = known;
+  document.querySelector(".things").hidden = !things;
+  if (!things) return;
+  say($("things-title"), things.title + (things.oldest === null ? "" : `, the oldest for ${age(now() - things.oldest)}`));
+  keyed($("things-head"), things.columns, (name) => name, (name) => {
+    const head = make("th", "", name);
+    head.scope = "col";
+    return head;
+  }, () => {});
+  keyed($("things"), things.rows, (one) => one.key, (one) => {
+    const line = make("tr");
+    for (const _ of one.cells) line.append(make("td")), line.lastElementChild.append(foreign(""));
+    return line;
+  }, (line, one) => one.cells.forEach((cell, n) => say(line.children[n].firstElementChild, textOf(cell))));
+  $("things-more").hidden = !things.more;
+  say($("things-more"), `And ${things.more} more.`);
 }
 
-const CHANGES = { added: "added", changed: "changed", removed: "removed" };
-
-function showVersions() {
-  const versions = known.versions ?? [];
-  document.querySelector(".versions").hidden = row.type !== "configuration";
-  keyed($("versions"), versions, (one) => one.version, () => make("li"), (item, one) => {
-    const [name, soft, changes] = parts(item, 3);
-    say(name, `version ${one.version}`);
-    say(soft, ` ${clock(one.at)} UTC · ${one.by} · ${plural(one.keys, "key")}`, "soft");
-    const said = Object.keys(CHANGES).filter((what) => one.changes[what]?.length)
-      .map((what) => `${CHANGES[what]}: ${one.changes[what].join(", ")}`);
-    say(changes, said.length ? ` · ${said.join(" · ")}` : " · no difference is known");
-  });
-  say($("versions-title"), versions.length ? `${plural(versions.length, "version")}, newest first (values are not shown)`
-    : "The versions cannot be read");
+function textOf(cell) {
+  if (typeof cell === "string") return cell;
+  if ("age" in cell) return age(now() - cell.age);
+  if (!("level" in cell)) return clock(cell.at);
+  const level = Math.min(cell.most, cell.level + (now() - cell.at) * cell.speed);
+  return level < 1 ? `none, the next one in ${duration((1 - level) / cell.speed)}` : `${Math.floor(level)} of ${cell.most}`;
 }
 
 function parts(element, count) {
@@ -188,13 +181,12 @@ function showHolder(item, one) {
   const [name, what, soft, warn] = parts(item, 4);
   say(name, one.name);
   say(what, ` ${HOLDS[row.type] ?? "holds"}, for ${lasted(one)}`);
-  say(soft, ` · since ${clock(one.not_before)} UTC · token ${one.token}`, "soft");
+  say(soft, ["", `since ${clock(one.not_before)} UTC`, `token ${one.token}`, ...(one.notes ?? [])].join(" · "), "soft");
   const wrong = [];
   if (one.silent_since !== null) {
     wrong.push(`${one.is_paused ? "connected, but silent (stopped?)" : "no connection"} for ${age(now() - one.silent_since)}`);
   }
   if (one.connection === "none") wrong.push("belongs to no session: it stays until it is deleted");
-  if (one.asked_to_go) wrong.push("is asked to release");
   say(warn, wrong.map((text) => ` · ${text}`).join(""), "warn");
   showFacts(factsIn(item), one);
 }
@@ -208,12 +200,11 @@ function showWaiter(item, one) {
   const [name, soft, warn] = parts(item, 3);
   say(name, one.name);
   const what = ["reader", "writer"].includes(one.what) ? `${one.what}, ` : "";
-  say(soft, ` ${what}${one.since === null ? "" : age(now() - one.since)}`, "soft");
+  say(soft, [` ${what}${one.since === null ? "" : age(now() - one.since)}`, ...(one.notes ?? [])].join(" · "), "soft");
   const wrong = [];
   if (one.connection === "silent") wrong.push("has no connection");
   if (one.connection === "paused") wrong.push("is silent (stopped?)");
   if (one.connection === "none") wrong.push("belongs to no session");
-  if (one.asked_to_go) wrong.push("is asked to release");
   say(warn, wrong.map((text) => ` · ${text}`).join(""), "warn");
   if (!item.title) item.title = one.znode ?? "";
   say(factsOf(item), [one.session, one.address].filter(Boolean).join(" · "), "soft facts-of");
