@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from .._util.daemon_threads import ENDED
 from .._util.internal_errors import call_back
 from ..errors import UsageError
 
@@ -108,7 +109,7 @@ class LoopAffinity:
         Any thread of this process may call it, and any signal handler.
         """
         if self._soon is not None and not self.is_forked:  # else it would wake the parent's loop
-            with contextlib.suppress(RuntimeError):  # the event loop has ended
+            with contextlib.suppress(*ENDED):
                 self._soon(partial(call_back, function))
 
     def is_here(self) -> bool:

@@ -19,6 +19,10 @@ from .tasks import trio_here
 
 T = TypeVar("T")
 
+ENDED = (RuntimeError, OSError)
+"""Raised by an event loop that has ended, if another thread has it call something; `OSError` by one
+of trio that was ended by force, such as by `sys.exit` in a signal handler."""
+
 
 async def in_daemon_thread(
     function: Callable[[], T],
@@ -48,7 +52,7 @@ async def in_daemon_thread(
             results.append(function())
         except BaseException as error:  # raised where it is awaited
             failures.append(error)
-        with suppress(RuntimeError):  # the event loop has ended
+        with suppress(*ENDED):
             tell(finish)
 
     try:

@@ -310,6 +310,35 @@ def test_forked_child_cannot_use_the_client(child: str, loop: str, tmp_path: Pat
         assert server.sessions() == {}
 
 
+# --- event loops that end by force ---------------------------------------------------------------
+
+EXITS = dedent("""
+    import signal, sys, trio, aiolead
+
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(3))
+
+    async def main():
+        async with aiolead.connect(sys.argv[1]):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+            await trio.sleep_forever()
+
+    trio.run(main)
+""")
+"""A program of trio that exits in a signal handler: trio abandons all of its tasks."""
+
+
+def test_dropped_client_is_quiet_after_its_event_loop_was_ended(tmp_path: Path) -> None:
+    script = tmp_path / "exits.py"
+    script.write_text(EXITS)
+    with EmbeddedServer.in_thread() as server:
+        command = [sys.executable, str(script), server.connect_string]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=30, check=False, env=environment()
+        )
+    assert done.returncode == 3
+    assert "ClientHandle" not in done.stderr
+
+
 # --- callbacks of the event loop -----------------------------------------------------------------
 
 
