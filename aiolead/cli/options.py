@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import anyio
 from cyclopts import Group, Parameter
@@ -39,9 +39,10 @@ from .output import (
 from .signals import Signals, first_of
 
 if TYPE_CHECKING:
-    from cyclopts import App
     from cyclopts.argument import Argument, ArgumentCollection
     from cyclopts.completion import CompletionContext
+
+    from .shell import Prompt
 
 T = TypeVar("T")
 
@@ -97,21 +98,7 @@ def check_paths(arguments: ArgumentCollection) -> None:
             validate(token.value)
 
 
-class SharedClient(Protocol):
-    """The session that the commands of `aiolead shell` share."""
-
-    def fill_in(
-        self, command: App, names: tuple[str, ...], arguments: ArgumentCollection
-    ) -> None: ...
-
-    def shares(self, common: Common) -> bool: ...
-
-    def run(self, work: Callable[[], Awaitable[T]]) -> T: ...
-
-    async def client(self, common: Common) -> aiolead.Client: ...
-
-
-AT_PROMPT: ContextVar[SharedClient | None] = ContextVar("AT_PROMPT", default=None)
+AT_PROMPT: ContextVar[Prompt | None] = ContextVar("AT_PROMPT", default=None)
 """The shell that runs this command, if one does."""
 
 # A command's own options come first in its help; those of all commands after them.
@@ -209,7 +196,7 @@ class Basics:
         *,
         endless: bool = False,
         followed: bool = False,
-        shared: SharedClient | None = None,
+        shared: Prompt | None = None,
     ) -> int:
         """Run some work until it or a signal ends it; return its exit code, or 128 + the signal.
 

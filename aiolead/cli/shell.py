@@ -137,7 +137,7 @@ def pwd(*, common: Common = COMMON) -> None:
 
 def _prompt() -> Prompt:
     prompt = AT_PROMPT.get()
-    if not isinstance(prompt, Prompt):
+    if prompt is None:
         raise CommandError("only aiolead shell has a current path", exits.USAGE)
     return prompt
 
