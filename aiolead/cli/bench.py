@@ -85,8 +85,7 @@ def bench(
         async with common.connect() as other, _place(client, path) as place:
             measurements = _measurements(client, other, place, seconds, in_flight, bytes(size))
             for name, what, measure in measurements:
-                if common.reporter.shows_progress:
-                    common.reporter.state(f"measures {name}: {what}")
+                common.reporter.step(f"measures {name}: {what}")
                 took, elapsed = await measure()
                 found.append(Measured(name, what, sorted(took), elapsed))
                 common.show(_as_json(found[-1]))

@@ -57,6 +57,7 @@ def herd(
     async def work() -> None:
         for size in sizes:
             for way in WAYS:
+                basics.reporter.step(f"measures {size} contenders that watch the {way}")
                 results.append(await on_embedded(way, size))
                 if basics.as_json:
                     write_json(_as_json(results[-1]))

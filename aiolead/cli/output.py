@@ -62,6 +62,11 @@ class Reporter:
         if not self.quiet:
             self._print("info", text, details, patience=0.1)
 
+    def step(self, text: str) -> None:
+        """Report a step that takes seconds; on a terminal only."""
+        if self.shows_progress:
+            self.state(text)
+
     def error(self, text: str, **details: object) -> None:
         """Report what is wrong, or ends the command."""
         self._print("error", text, details, patience=1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kit.cli import Run, objects, shown
+from kit.cli import OnTerminal, Run, objects, shown
 
 pytestmark = pytest.mark.exhaustive("an edge of the command")
 
@@ -26,3 +26,12 @@ def test_text_output_has_a_table_and_bars(run: Run) -> None:
     (parent, predecessor) = out[-2:]
     assert parent.split()[:2] == ["8", "parent"]
     assert parent.count("#") > predecessor.count("#") > 0
+
+
+def test_terminal_shows_what_is_measured() -> None:
+    with OnTerminal("demo", "herd", "--sizes", "2") as terminal:
+        assert terminal.finish() == 0
+    said = [line for line in terminal.shown.splitlines() if line.startswith("aiolead: ")]
+    assert said == [
+        f"aiolead: measures 2 contenders that watch the {way}" for way in ("parent", "predecessor")
+    ]
