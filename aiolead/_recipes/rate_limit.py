@@ -154,6 +154,9 @@ class RateLimit(Recipe):
         if rate is None and (burst is not None or per != 1.0):
             raise ConfigurationError("rate: is missing; pass it with `per` and `burst`")
         self._numbers = None if rate is None else _checked(rate, per, burst)
+        self._next: Numbers | None = None
+        """Those that `set_rate` is storing; also after it was cancelled: they may be stored."""
+        self._setting = anyio.Lock()
         self._max_age = _between("max_age", max_age, least=10 * GRAIN)
         self._rng = checked_rng(rng)
         self._now = hook_of(self._client).now
@@ -227,7 +230,8 @@ class RateLimit(Recipe):
         tasks that wait for a token keep its time. Objects with other numbers raise
         `MixedLayoutError`, except for this one, which has the new numbers.
 
-        Cancellation: they may be stored. On connection loss: stores them over the next connection.
+        Calls of one object take turns. Cancellation: they may be stored, and this object goes on
+        with the numbers that are. On connection loss: stores them over the next connection.
         """
         numbers = _checked(rate, per, burst)
         self._client.backend.check_home()
@@ -239,10 +243,12 @@ class RateLimit(Recipe):
                 new = Write(numbers, Write.parse(self._path, data, stat).lack_after(stat))
             return await compare_and_set(self._client, self._path, new.encode(), stat, self._acl)
 
-        await until_answered(self._client, lambda: until_first(attempt, self._rng))
-        self._is_alone = False
-        if self._numbers is not None:
-            self._numbers = numbers
+        async with self._setting:
+            self._next = numbers
+            await until_answered(self._client, lambda: until_first(attempt, self._rng))
+            self._is_alone, self._next = False, None
+            if self._numbers is not None:
+                self._numbers = numbers
 
     def _check(self, n: int) -> None:
         checked_count("n", n, most=MOST_CALLS if self._numbers is None else self._numbers.burst)
@@ -327,10 +333,15 @@ class RateLimit(Recipe):
 
     async def _read(self) -> tuple[Write, Stat | None]:
         """Return the last write, with the numbers that count, and the `Stat` of the znode."""
+        before = self._numbers
         data, stat = await read(self._client, self._path)
         if stat is not None and data:
             write = Write.parse(self._path, data, stat)
-            if self._numbers in (None, write.numbers):
+            if self._numbers is not None and write.numbers == self._next:
+                # Another task is about to learn that these are stored, or has given up.
+                self._numbers, self._next = write.numbers, None
+            # If another task has changed them since the read, the write that follows fails.
+            if self._numbers is None or write.numbers in (self._numbers, before):
                 return write, stat
             raise MixedLayoutError(
                 self._path,

@@ -2949,7 +2949,8 @@ class RateLimit(Proxy):
         tasks that wait for a token keep its time. Objects with other numbers raise
         `MixedLayoutError`, except for this one, which has the new numbers.
 
-        Cancellation: they may be stored. On connection loss: stores them over the next connection.
+        Calls of one object take turns. Cancellation: they may be stored, and this object goes on
+        with the numbers that are. On connection loss: stores them over the next connection.
         """
         return self._loop.call(lambda: self._target.set_rate(rate, per=per, burst=burst))
 

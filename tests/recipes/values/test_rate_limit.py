@@ -530,6 +530,39 @@ async def test_new_rate_counts_for_all_processes(a: Client, b: Client) -> None:
         await stale.acquire()
 
 
+async def test_tasks_go_on_while_another_one_changes_the_rate() -> None:
+    """One object has the old numbers and the new ones for a moment."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        limit = RateLimit(client, PATH, rate=10_000)
+
+        async def use() -> None:
+            while True:
+                await limit.acquire(3)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(use)
+            for more in range(100):
+                await limit.set_rate(10_000 + more)
+            tasks.cancel_scope.cancel()
+
+
+@on_virtual_server
+async def test_rate_may_be_stored_by_a_call_that_was_cancelled(link: Link, client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=5)
+    await limit.acquire()
+    link.hold_reply(OpCode.SET_DATA)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limit.set_rate, 6)
+        await passes(0.1)
+        tasks.cancel_scope.cancel()
+    link.heal()
+    for _ in range(12):
+        await limit.acquire()
+    with pytest.raises(MixedLayoutError):
+        await RateLimit(client, PATH, rate=4).acquire()
+
+
 @on_virtual_server
 async def test_refusal_is_not_believed_longer_than_max_age(a: Client, b: Client) -> None:
     limit = RateLimit(a, PATH, rate=1, per=3600)
