@@ -70,7 +70,7 @@ def test_lock_in_order_has_no_failure(run: Run, hosts: str) -> None:
         "/l: 1 contender, held by me (there for N s)",
         "/nowhere: there is no such znode",
     ]
-    assert found["line"][0]["numbers_left"] == 0x7FFF_FFFE
+    assert found["queue"][0]["numbers_left"] == 0x7FFF_FFFE
     assert "ghost" not in found
 
 
@@ -92,7 +92,7 @@ def test_foreign_children_of_a_lock_are_reported(run: Run, hosts: str) -> None:
         (ghost,) = found["ghost"]
         assert (ghost["level"], ghost["path"]) == ("fail", "/l/ghost-lock-0000000000")
         assert (ghost["session"], ghost["identity"]) == (None, "old\x1b[2J")
-        line = {(one["level"], one.get("name"), str(one.get("families"))) for one in found["line"]}
+        line = {(one["level"], one.get("name"), str(one.get("families"))) for one in found["queue"]}
         assert line == {
             ("ok", None, "None"),
             ("fail", None, "['curator lock', 'kazoo lock']"),

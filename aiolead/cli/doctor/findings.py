@@ -30,7 +30,7 @@ class Level(enum.Enum):
 class Finding:
     """One finding, and what to do about it; `details` are the same for programs.
 
-    `check` is one of dns, tcp, tls, server, session, login, quorum, settings, clock, path, line,
+    `check` is one of dns, tcp, tls, server, session, login, quorum, settings, clock, path, queue,
     ghost.
     """
 

@@ -190,7 +190,7 @@ def judge_sequence(path: str, stat: Stat) -> Iterator[Finding]:
         level = Level.WARN
         text = f"{path}: {left:,} sequence numbers are left, {left / LAST_SEQUENCE:.0%}"
     yield level.finding(
-        "line", text, "" if level is Level.OK else advice, path=path, numbers_left=left
+        "queue", text, "" if level is Level.OK else advice, path=path, numbers_left=left
     )
 
 
@@ -203,7 +203,7 @@ def judge_families(path: str, queue: Sequence[QueuedContender]) -> Iterator[Find
         what = "; ".join(f"{family}: {one.place.name}" for family, one in first.items())
         text = f"{path}: contenders that do not all see each other: {what}"
         advice = "two of them may hold at once: give each recipe and library a path of its own"
-        yield Level.FAIL.finding("line", text, advice, path=path, families=sorted(first))
+        yield Level.FAIL.finding("queue", text, advice, path=path, families=sorted(first))
 
 
 def judge_leaders(path: str, queue: Sequence[QueuedContender]) -> Iterator[Finding]:
@@ -217,7 +217,7 @@ def judge_leaders(path: str, queue: Sequence[QueuedContender]) -> Iterator[Findi
         names = "; ".join(one.place.name for one in unlike.values())
         text = f"{path}: contenders with a priority, and without one: {names}"
         advice = "give all of them a priority, or none: newcomers with other rules are refused"
-        yield Level.FAIL.finding("line", text, advice, path=path)
+        yield Level.FAIL.finding("queue", text, advice, path=path)
     if len(numbers) < 2:
         return
     if all(one.fit(other) for one in first for other in first):
@@ -227,7 +227,7 @@ def judge_leaders(path: str, queue: Sequence[QueuedContender]) -> Iterator[Findi
         level, text = Level.FAIL, "contenders do not agree how many may lead"
         advice = "pass the same leaders= in all programs: newcomers with another one are refused"
     what = "; ".join(f"leaders={rules.leaders}: {one.place.name}" for rules, one in first.items())
-    yield level.finding("line", f"{path}: {text}: {what}", advice, path=path, leaders=numbers)
+    yield level.finding("queue", f"{path}: {text}: {what}", advice, path=path, leaders=numbers)
 
 
 def _unreadable(one: QueuedContender) -> Finding:
@@ -243,7 +243,7 @@ def _foreign(path: str, one: UnrecognizedChild) -> Finding:
     if one.breaks:
         disturbed.append(f"failing at the sight of it: {', '.join(one.breaks)}")
     return (Level.FAIL if one.blocks else Level.NOTE if one.is_harmless else Level.WARN).finding(
-        "line",
+        "queue",
         f"{path}: {one.name} is a contender of no library that is known",
         "; ".join(disturbed) or "nobody minds",
         path=path,
