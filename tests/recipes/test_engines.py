@@ -6,7 +6,7 @@ The embedded server imitates them.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -58,20 +58,23 @@ def _knows(server: EmbeddedServer, op: str) -> bool:
 # --- every recipe --------------------------------------------------------------------------------
 
 
+async def hold_and_hand_over_all(a: Client, b: Client) -> None:
+    for name, scene in (HELD | KEPT).items():
+        path = f"/{name}"
+        if scene.prepare is not None:
+            await scene.prepare(a, path)
+        async with scene.enter(a, path) as mine:
+            await mine.verify()
+        if scene.prepare is not None:
+            await scene.prepare(a, path)
+        await scene.turn(b, path)
+
+
 @on_every_engine
 @virtually
 async def test_every_recipe_is_held_and_handed_over(engine: str) -> None:
-    scenes = HELD | KEPT
     async with serving(engine) as (server, link), link.connect() as a, link.connect() as b:
-        for name, scene in scenes.items():
-            path = f"/{name}"
-            if scene.prepare is not None:
-                await scene.prepare(a, path)
-            async with scene.enter(a, path) as mine:
-                await mine.verify()
-            if scene.prepare is not None:
-                await scene.prepare(a, path)
-            await scene.turn(b, path)
+        await hold_and_hand_over_all(a, b)
         assert unanswered(server) == 0
         assert (a.session_id, b.session_id) == (first_session(a), first_session(b))
 
@@ -82,16 +85,22 @@ def first_session(client: Client) -> int:
     return client.session_id
 
 
+async def follow(a: Client, b: Client, scene: str, after: Callable[[], object] = int) -> None:
+    """Change something three times, and see each change; `after` is called after each of them."""
+    followed = FOLLOWED[scene]
+    async with followed.change(a, "/x") as change, followed.observe(b, "/x") as seen:
+        for number in range(1, 4):
+            await change(number)
+            await eventually(partial(_is, seen, number), f"{number} is seen: {seen()}")
+            after()
+
+
 @on_every_engine
 @pytest.mark.parametrize("scene", FOLLOWED)
 @virtually
 async def test_every_view_follows(engine: str, scene: str) -> None:
     async with serving(engine) as (server, link), link.connect() as a, link.connect() as b:
-        followed = FOLLOWED[scene]
-        async with followed.change(a, "/x") as change, followed.observe(b, "/x") as seen:
-            for number in range(1, 4):
-                await change(number)
-                await eventually(partial(_is, seen, number), f"{number} is seen: {seen()}")
+        await follow(a, b, scene)
         assert await b.exists("/") is not None
         assert b.statistics().connections == 1  # ending the view has cost nothing
         assert unanswered(server) == 0
@@ -116,30 +125,26 @@ async def test_everything_is_done_once(engine: str) -> None:
 # --- what a request does -------------------------------------------------------------------------
 
 
-@on_every_engine
-@pytest.mark.parametrize("mode", [CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL])
-@virtually
-async def test_created_stat_is_that_of_the_znode(engine: str, mode: CreateMode) -> None:
-    async with serving(engine) as (_, link), link.connect() as client:
+async def create_and_hold(client: Client) -> None:
+    """The `Stat` of a create, and the token of a lock, are those of the znode."""
+    for mode in (CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL):
         for data in (b"", b"data"):
             created = await client.create(f"/a-{len(data)}-", data, mode=mode)
             stat = await client.exists(created.path)
             assert stat is not None
             assert created.stat in (stat, stat._replace(ctime=0, mtime=0))
-
-
-@on_every_engine
-@virtually
-async def test_token_is_the_czxid(engine: str) -> None:
-    async with (
-        serving(engine) as (_, link),
-        link.connect() as client,
-        Lock(client, "/lock") as held,
-    ):
+    async with Lock(client, "/lock") as held:
         stat = await client.exists(held.path)
         assert stat is not None
         assert held.token == stat.czxid
         await held.fenced().create("/written", b"behind the lock")
+
+
+@on_every_engine
+@virtually
+async def test_created_stat_and_token_are_those_of_the_znode(engine: str) -> None:
+    async with serving(engine) as (_, link), link.connect() as client:
+        await create_and_hold(client)
 
 
 @on_every_engine
@@ -249,20 +254,25 @@ async def test_hold_outlives_a_connection_to_raftkeeper() -> None:
             assert client.session_id == session
 
 
+async def lead_again(client: Client, cut: Callable[[], object]) -> None:
+    """Lead three times, with a connection each."""
+    tokens: list[int] = []
+    for _ in range(3):
+        try:
+            async with Election(client, "/election").leadership() as term:
+                tokens.append(term.token)
+                cut()
+                await anyio.sleep(100)
+        except aiolead.LeadershipLost:
+            pass
+    assert tokens == sorted(set(tokens))
+
+
 @on_every_keeper
 @virtually
 async def test_leadership_is_won_again_after_each_lost_connection(engine: str) -> None:
     async with serving(engine) as (server, link), link.connect() as client:
-        tokens: list[int] = []
-        for _ in range(3):
-            try:
-                async with Election(client, "/election").leadership() as term:
-                    tokens.append(term.token)
-                    server.disconnect(client.session_id)
-                    await anyio.sleep(100)
-            except aiolead.LeadershipLost:
-                pass
-        assert tokens == sorted(set(tokens))
+        await lead_again(client, lambda: server.disconnect(client.session_id))
         # A lock takes two requests; nothing was tried again and again.
         assert server.requests.total() < 150
 
@@ -272,12 +282,7 @@ async def test_leadership_is_won_again_after_each_lost_connection(engine: str) -
 @virtually
 async def test_every_view_goes_on_in_the_next_session(engine: str, scene: str) -> None:
     async with serving(engine) as (server, link), link.connect() as a, link.connect() as b:
-        followed = FOLLOWED[scene]
-        async with followed.change(a, "/x") as change, followed.observe(b, "/x") as seen:
-            for number in range(1, 4):
-                await change(number)
-                await eventually(partial(_is, seen, number), f"{number} is seen: {seen()}")
-                server.disconnect(b.session_id)
+        await follow(a, b, scene, lambda: server.disconnect(b.session_id))
         assert unanswered(server) == 0
 
 
@@ -335,16 +340,20 @@ async def test_tree_cache_is_never_wrong(engine: str, given: str) -> None:
     elif given == "the engine":
         options = settled(engine)
     async with serving(engine) as (_, link), link.connect() as a, link.connect(**options) as b:
-        await a.ensure_path("/tree/a/b")
-        await a.set("/tree/a/b", b"1")
-        async with TreeCache(b, "/tree") as cache:
-            for number in range(2, 6):
-                await a.set("/tree/a/b", b"%d" % number)
-                await a.create(f"/tree/a/{number}")
-                await eventually(partial(_has, cache, number), f"{number} is in the copy")
-            await a.delete("/tree/a/5")
-            await eventually(lambda: cache.get("/tree/a/5") is None, "it is gone")
-            assert cache.is_live
+        await copy_tree(a, b)
+
+
+async def copy_tree(a: Client, b: Client) -> None:
+    await a.ensure_path("/tree/a/b")
+    await a.set("/tree/a/b", b"1")
+    async with TreeCache(b, "/tree") as cache:
+        for number in range(2, 6):
+            await a.set("/tree/a/b", b"%d" % number)
+            await a.create(f"/tree/a/{number}")
+            await eventually(partial(_has, cache, number), f"{number} is in the copy")
+        await a.delete("/tree/a/5")
+        await eventually(lambda: cache.get("/tree/a/5") is None, "it is gone")
+        assert cache.is_live
 
 
 def _has(cache: TreeCache, number: int) -> bool:
