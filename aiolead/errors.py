@@ -140,9 +140,8 @@ _BLAME = {
 class AioleadError(Exception):
     """The root of the error tree.
 
-    `str(error)` is one printable line of at most 4,000 characters: names that other processes wrote
-    are escaped there, since it ends up in logs and on terminals. Attributes such as `path` have
-    them unescaped and whole.
+    `str(error)` is one printable line of at most 4,000 characters, for logs and terminals: names
+    that other processes wrote are escaped there. Attributes such as `path` have them as they are.
 
     Attributes:
         blame: the party that caused it.

@@ -101,7 +101,7 @@ acl [OPTIONS] PATH [ENTRY...] => znodes:acl
 config COMMAND PATH => operators:config
     Read, change and roll back a configuration of aiolead.Config.
 quota [OPTIONS] PATH => operators:quota
-    Print the quota of a znode and its use, or set or delete it.
+    Print the quota of a znode and its use, or set limits of it, or delete it.
     $ aiolead quota /app --count 10000 --bytes 100000000
 ephemerals [OPTIONS] [PATH] => operators:ephemerals
     List the ephemeral znodes below a path, with the sessions that own them.

@@ -75,7 +75,7 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 85, id="first-lock"),
+        pytest.param(LOCK, 84, id="first-lock"),
         pytest.param(THREADS, 74, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
         pytest.param(command("ls", "--hosts", "HOSTS", "/"), 80, id="ls"),

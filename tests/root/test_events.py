@@ -248,9 +248,10 @@ class _Client:
 def test_recipes_emit_only_the_levels_that_the_hook_wants() -> None:
     hook: EventHook = (losses := _LossHook())
     client: Any = _Client(hook)
+    unread: Any = None
     reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
     assert reporting.waits(1) is None
-    reporting.begun(17, 1)
+    reporting.begun(unread)
     reporting.ended(17, 1, "released", 0.5)
     assert losses.emitted == []
     assert losses.asked == {logging.INFO: 1, logging.DEBUG: 2}
