@@ -67,6 +67,10 @@ class Reporter:
         if self.shows_progress:
             self.state(text)
 
+    def notice(self, text: str, **details: object) -> None:
+        """Report what must be known, even if quiet."""
+        self._print("info", text, details, patience=1.0)
+
     def error(self, text: str, **details: object) -> None:
         """Report what is wrong, or ends the command."""
         self._print("error", text, details, patience=1.0)

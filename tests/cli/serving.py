@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ class Served:
         port = urlsplit(self.url).port
         assert port is not None
         return port
+
+    def told_token(self) -> str:
+        """The token that it has made up, as it says on standard error."""
+        told = self.command.err.expect("token=").string
+        return re.split(r"token=|[\s\"]", told[told.index("token=") :])[1]
 
     def ask(
         self, target: str = "/", method: str = "GET", body: bytes | None = None, **headers: str

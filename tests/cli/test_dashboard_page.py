@@ -678,7 +678,7 @@ def test_lost_connections_are_shown(context: BrowserContext) -> None:
 def test_token_is_asked_for_and_leaves_the_address(context: BrowserContext) -> None:
     with served("--listen", "0.0.0.0:0") as one:
         page = context.new_page()
-        token = one.url.split("?token=")[1]
+        token = one.told_token()
         bare = f"http://127.0.0.1:{one.port}/"
         page.goto(bare)
         check_door(page)

@@ -197,6 +197,8 @@ def test_age_of_the_data_is_shown(
     tile = page.locator("#tile-age dd")
     expect(tile.first).to_have_text(re.compile(f"^{age}$"))
     expect(tile.last).to_have_text(f"as of {note}" if note else "")
+    well = "servers not asked yet" if status == "Live" else "last known"
+    expect(page.locator("#tile-problems .note")).to_have_text(well)
 
 
 def test_paused_page_shows_how_old_it_is(context: BrowserContext, dashboard: Served) -> None:

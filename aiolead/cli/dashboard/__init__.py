@@ -41,7 +41,7 @@ def dashboard(
 
     Prints its address on standard output (with --json, in an object as "url"). It answers this
     machine alone, unless --listen says otherwise: then it takes a token. If none is given, it makes
-    one up, which is part of the address that is printed. A given token is never printed.
+    one up, and prints the address with the token on standard error. A given token is never printed.
 
     Args:
         paths: Paths to show: elections and locks, or paths above some. Default: /.
@@ -75,6 +75,7 @@ def dashboard(
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
         feed = Feed(client, paths, scene, inquirer=inquirer, servers=servers)
         server = DashboardServer(client, feed)
-        await server.serve(host, port, allow_host, token, made_up, show=common.show)
+        show, notify = common.show, common.reporter.notice
+        await server.serve(host, port, allow_host, token, made_up, show=show, notify=notify)
 
     return common.with_client(work, endless=True)

@@ -103,12 +103,13 @@ class DashboardServer:
         made_up: str | None,
         *,
         show: Callable[[dict[str, str], str], object],
+        notify: Callable[[str], object],
     ) -> None:
         """Serve until cancelled; `show` prints the address, as JSON or text.
 
-        `names` are other names that browsers may ask for. A `token` is a secret of the user's; one
-        that was `made_up` in its place is part of the address. Raises `CommandError` if it cannot
-        listen, and the errors of `Feed.run`.
+        `names` are other names that browsers may ask for. A `token` is a secret of the user's. One
+        that was `made_up` in its place is part of the address that `notify` gets. Raises
+        `CommandError` if it cannot listen, and the errors of `Feed.run`.
         """
         sockets = await _listen(host, port)
         own = host
@@ -118,9 +119,10 @@ class DashboardServer:
         bound = int(sockets[0].getsockname()[1])
         doors = Doors(host, bound, names=names, token=token or made_up)
         url = f"http://{format_host(own, bound)}/"
-        if made_up is not None:
-            url += f"?token={quote(made_up, safe='')}"
         show({"url": url}, url)
+        if made_up is not None:
+            # Not on standard output, which supervisors and scripts keep.
+            notify(f"open {url}?token={quote(made_up, safe='')}")
         serve = partial(self._serve, doors, sockets)
         await first_of(self._feed.run, self._pass_on, serve)
 

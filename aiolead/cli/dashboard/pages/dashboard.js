@@ -154,7 +154,8 @@ function tile(name, text, note, isBad = false, isWarning = false) {
 function showOverview() {
   const { overview, servers } = state;
   tile("elections", String(overview.elections), plural(overview.leaders, "leader"));
-  const ofPaths = overview.problems, ofServers = servers?.problems ?? 0, isCurrent = state.session.is_current;
+  const ofPaths = overview.problems, ofServers = servers?.problems ?? 0;
+  const isCurrent = !["cut", "lost"].includes(document.body.dataset.live) && state.session.is_current;
   const isApart = servers && !servers.has_quorum, down = ofServers - (isApart ? 1 : 0);
   const wrong = [ofPaths && plural(ofPaths, "path"), down && plural(down, "server"), isApart && "no quorum"].filter(Boolean);
   tile("problems", String(ofPaths + ofServers),
