@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from rich.cells import cell_len, set_cell_size
@@ -281,6 +281,11 @@ class Picture:
             rows = rows[start : start + max(0, room - 1)]
             hidden = len(paths) - len({row.of for row in rows})
         columns = _columns(rows, width)
+        if "path" in columns:
+            cut = _cut_apart({row.cells["path"] for row in rows}, columns["path"])
+            rows = [
+                replace(row, cells=row.cells | {"path": cut[row.cells["path"]]}) for row in rows
+            ]
         drawn = [Text(_joined({name: name for name in columns}, columns), "dim")]
         for row in rows:
             is_selected = row.of == controls.selected and row.cells["path"]
@@ -424,8 +429,7 @@ def _total(columns: dict[str, int]) -> int:
 
 def _joined(cells: dict[str, str], columns: dict[str, int]) -> str:
     padded = [
-        set_cell_size((_middle_cut if name == "path" else _cut)(cells.get(name, ""), size), size)
-        for name, size in columns.items()
+        set_cell_size(_cut(cells.get(name, ""), size), size) for name, size in columns.items()
     ]
     return (" " * _GAP).join(padded).rstrip()
 
@@ -456,6 +460,23 @@ def _middle_cut(text: str, width: int) -> str:
     while cell_len(behind) > width - 2 - ahead:
         behind = behind[1:]
     return set_cell_size(text, ahead) + ".." + behind
+
+
+def _cut_apart(paths: Collection[str], width: int) -> dict[str, str]:
+    """Paths no wider than that; those that would look the same have what differs, if it fits."""
+    cut = {path: _middle_cut(path, width) for path in paths}
+    alike: dict[str, list[str]] = {}
+    for path, text in cut.items():
+        alike.setdefault(text, []).append(path)
+    for group in alike.values():
+        if len(group) > 1 and width >= 2 * LEAST_NAME:
+            letters = enumerate(zip(*group, strict=False))
+            differs = next((n for n, each in letters if len({*each}) > 1), 0)
+            at = max(0, differs - width // 4)
+            ahead = min(at, (width - 2) // 3)
+            for path in group:
+                cut[path] = _cut(set_cell_size(path, ahead) + ".." + path[at:], width)
+    return cut
 
 
 def _cut(text: str, width: int) -> str:

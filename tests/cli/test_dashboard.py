@@ -587,6 +587,17 @@ def test_state_is_bounded() -> None:
     assert terms[-1]["ended"] is None
 
 
+async def test_crowd_at_one_path_is_sent_in_few_bytes() -> None:
+    scene = StagedScene()
+    for n in range(1, 2001):
+        scene.enter("/crowd", n)
+    scene.settle(1.0)
+    detail = await detail_in(scene, "/crowd")
+    assert (len(detail["waiting"]), detail["more_waiting"]) == (200, 1799)
+    assert len(json.dumps(detail)) < 60_000
+    assert len(StateStream(scene, lambda: 2.0).snapshot()) < 1500
+
+
 async def test_members_of_a_group_are_sent() -> None:
     scene = Scene()
     for n in range(MOST_WAITING + 5):

@@ -284,6 +284,39 @@ def test_data_of_znodes_is_shown_as_text(page: Page, dashboard: Served) -> None:
     assert page.locator("main :is(img, b, script, iframe)").count() == 0
 
 
+HOSTILE = {
+    "/long": "/" + "n" * 1000,
+    "/mirrored": "/\\u202emoc.elpmaxe",
+    "/script": "/<script>document.title='owned'<b>",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_leave_the_page_usable(page: Page, dashboard: Served, name: str) -> None:
+    shown = HOSTILE[name]
+    path = shown.replace("\\u202e", "\u202e")
+    data = "\u202e\x1b[2J<script>\r\n\0".encode() * 100
+    with RawClient(dashboard.zookeeper.connect_string) as raw:
+        raw.create(path)
+        znodes = [
+            raw.create(f"{path}/_c_x-latch-", data, flags=EPHEMERAL_SEQUENTIAL) for _ in range(50)
+        ]
+        page.get_by_label("Search").fill(shown[:20])
+        page.locator("#rows > .row").filter(has=page.get_by_title(shown[:190])).locator("a").click()
+        expect(page.locator("#detail-path")).to_have_text(shown)
+        expect(page.locator("#contenders-list li")).to_have_count(49)
+        expect(page.locator("#holders bdi").first).to_contain_text("\\u202e\\x1b[2J<script>\\r\\n")
+        assert page.locator("main script").count() == 0
+        for size in (PHONE, WALL):
+            page.set_viewport_size(size)
+            check_size(page)
+        page.keyboard.press("Escape")
+        check_size(page)
+        expect(page).to_have_title("aiolead")
+        for znode in (*znodes, path):
+            raw.delete(znode)
+
+
 def test_unreadable_path_is_shown(page: Page, dashboard: Served) -> None:
     row = row_of(page, f"/{EVIL}")
     expect(row).to_have_count(0)

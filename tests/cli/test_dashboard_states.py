@@ -278,6 +278,35 @@ def test_ends_of_long_paths_are_visible(
     check_size(page)
 
 
+DIFFERENCE_IS_VISIBLE = """(end) => {
+  const range = document.createRange(), cell = end.closest(".c-path").getBoundingClientRect();
+  const at = end.textContent.search(/[0-9]{3}/);
+  range.setStart(end.firstChild, at);
+  range.setEnd(end.firstChild, at + 3);
+  const box = range.getBoundingClientRect();
+  return at >= 0 && box.left >= cell.left && box.right <= cell.right;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_paths_that_differ_in_the_middle_are_told_apart(
+    context: BrowserContext, dashboard: Served, width: int
+) -> None:
+    paths = [f"{LONG}-{n:03}-and-an-end-that-all-of-them-have" for n in range(20)]
+    rows = [{**IN_USE, "contenders": 0, "key": path, "path": path} for path in paths]
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(HANDMADE)
+    page.goto(dashboard.url)
+    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, 20))
+    tail = row_of(page, paths[3]).locator(".c-path .end")
+    assert tail.evaluate(DIFFERENCE_IS_VISIBLE)
+    # The next one is not like any other, and is cut as usual.
+    other = {**rows[0], "key": "other", "path": f"/a{LONG}"}
+    page.evaluate("(news) => window.source.say('change', news)", {"now": 101.0, "queues": [other]})
+    expect(row_of(page, f"/a{LONG}").locator(".c-path .early")).to_have_count(0)
+
+
 def test_permits_of_a_semaphore_are_counted(context: BrowserContext, dashboard: Served) -> None:
     held = {"type": "semaphore", "state": "held", "holders": [HOLDER, {**HOLDER, "key": "l"}]}
     row = {**IN_USE, **held, "more_holders": 3, "contenders": 6, "note": ""}

@@ -127,6 +127,18 @@ def test_long_paths_differ_on_80_columns() -> None:
     assert f"{long}-07" in "".join(drawn(scene, 200, 30))
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_paths_that_differ_in_the_middle_are_told_apart(width: int) -> None:
+    scene = StagedScene("/")
+    for n in range(12):
+        path = f"/jobs/billing/service-{n:02}-with-a-name-that-is-rather-long-and-the-same-for-all"
+        scene.enter(path, 100 + n, data=b"host-1.prod.example:4711")
+    scene.settle(1050.0)
+    shown = [line.split()[0] for line in drawn(scene, width, 30) if line.startswith("/jobs")]
+    assert len({*shown}) == 12
+    assert "service-07-with" in shown[7]
+
+
 def test_filter_leaves_out_events_and_says_why_nothing_is_left(scene: StagedScene) -> None:
     picture = Picture(scene, "zk", controls=TopControls())
     lines = press(picture, "/", *"mailer", "enter")

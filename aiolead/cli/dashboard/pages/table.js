@@ -1,7 +1,7 @@
 // The table of paths. Only the rows that are visible are in the page, whatever their number.
 
 import { $, age, clock, foreign, isProblem, keyed, lasted, make, now, pathOf, roughly, say, set,
-  showState, STATES } from "./elements.js";
+  showState, STATES, TAIL } from "./elements.js";
 
 const MORE = 4; // rows above and below what is visible
 const BUCKET = 120; // seconds of each bar of a sparkline
@@ -25,6 +25,7 @@ const COLUMNS = [
 let rows = []; // those that the filter leaves, in order
 let order = ["state", 1];
 let redraw = () => {};
+let tails = new Map();
 
 export function start(onChange) {
   redraw = onChange;
@@ -57,7 +58,20 @@ export function show(found) {
   const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
   rows = [...found].sort((one, other) =>
     direction * compare(keys.get(one), keys.get(other)) || compare(one.path, other.path));
+  tails = tailsOf(rows.map((row) => row.path));
   draw();
+}
+
+const differAt = (one, other) => [...one].findIndex((_, n) => one[n] !== other[n]);
+
+/** Where to cut paths: of those with the same end, the rest has what differs. */
+export function tailsOf(paths) {
+  const found = new Map();
+  for (const group of Map.groupBy(new Set(paths), (path) => path.slice(-TAIL)).values()) {
+    const at = Math.min(...group.slice(1).map((other) => differAt(group[0], other))) - 4;
+    if (group.length > 1) for (const path of group) found.set(path, path.length - Math.max(0, at));
+  }
+  return found;
 }
 
 const height = () => parseFloat(getComputedStyle($("scroller")).getPropertyValue("--row"));
@@ -92,13 +106,9 @@ function create([, row]) {
   }
   const [state, path, , holder, , , , , , handovers] = element.children;
   state.append(make("span"));
-  const name = pathOf(row.path);
-  if (!row.isOpenable) path.append(name);
-  else {
-    const link = make("a");
-    link.href = `#/${row.key}`;
-    link.append(name);
-    path.append(link);
+  if (row.isOpenable) {
+    path.append(make("a"));
+    path.firstElementChild.href = `#/${row.key}`;
   }
   holder.append(foreign(""), make("span", "soft"));
   const drawing = document.createElementNS(SVG, "svg");
@@ -110,8 +120,12 @@ function create([, row]) {
 }
 
 function update(element, row) {
-  const [state, , type, holder, since, lasting, token, contenders, changed, handovers] = element.children;
-  const term = first(row);
+  const [state, path, type, holder, since, lasting, token, contenders, changed, handovers] = element.children;
+  const term = first(row), tail = String(tails.get(row.path) ?? TAIL);
+  if (path.dataset.tail !== tail) {
+    path.dataset.tail = tail;
+    (row.isOpenable ? path.firstElementChild : path).replaceChildren(pathOf(row.path, Number(tail)));
+  }
   element.classList.toggle("is-problem", isProblem(row));
   showState(state.firstElementChild, row.state);
   say(type, row.type);
