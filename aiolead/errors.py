@@ -57,7 +57,7 @@ import enum
 from collections.abc import Sequence
 from typing import ClassVar
 
-from ._util.escaping import as_line, shown_session
+from ._util.escaping import as_line, in_words, shown_session
 from ._util.parsing import shown
 
 __all__ = [
@@ -277,7 +277,7 @@ class ConnectFailed(TransportError, OSError):
     """
 
     def __init__(self, message: str, attempts: Sequence[tuple[str, Exception]] = ()) -> None:
-        tried = "; ".join(f"{where}: {str(e) or type(e).__name__}" for where, e in attempts)
+        tried = "; ".join(f"{where}: {in_words(e)}" for where, e in attempts)
         super().__init__(f"{message} ({tried})" if tried else message)
         self.attempts: tuple[tuple[str, Exception], ...] = tuple(attempts)
 

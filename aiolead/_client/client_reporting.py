@@ -5,7 +5,6 @@ It decides which of them a person should see: docs/reference/logging.md.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, final
 
 from .._session.machine import SessionMachine
-from .._util.escaping import get_logger, shown_session
+from .._util.escaping import get_logger, in_words, shown_session
 from .._wire.codes import op_name
 from ..events import EventHub, EventName, EventSink, Limit, next_report
 from ..model import SessionState
@@ -263,8 +262,8 @@ class ClientReporting:
         self._emit_connection(EventName.CONNECTION_MISSING, level, fields)
 
     def connection_lost(self, server: str, why: Exception) -> None:
-        if self.is_closing:
-            return
+        if self.is_closing or self._machine.state.is_final:
+            return  # the end of the client is reported, and the connection ends with it
         now, leases = self._clock(), self._machine.leases
         is_shown, hidden = self._outages.admit(now)
         held = leases.held
@@ -351,20 +350,12 @@ def _stood_still(lasted: float) -> str:
 
 
 def _why(server: str, why: Exception) -> dict[str, str]:
-    return {"server": server, "reason": plain(why), "error": type(why).__name__}
-
-
-def plain(error: Exception) -> str:
-    """The text of an error, in the words of the system; its type, if it has no text."""
-    said = error.strerror if isinstance(error, OSError) else None
-    if said is not None and said.startswith("Connect call failed"):  # asyncio, for any number
-        said = os.strerror(error.errno)  # type: ignore[attr-defined]
-    return said or str(error) or type(error).__name__
+    return {"server": server, "reason": in_words(why), "error": type(why).__name__}
 
 
 def shown_attempts(attempts: Sequence[tuple[str, Exception]]) -> str:
     """The servers that were tried, each with its reason."""
-    shown = [f"{server}: {plain(why)}" for server, why in attempts[:MOST_NAMED]]
+    shown = [f"{server}: {in_words(why)}" for server, why in attempts[:MOST_NAMED]]
     if len(attempts) > MOST_NAMED:
         shown.append(f"and {len(attempts) - MOST_NAMED} more")
     return "; ".join(shown) or "no server is known yet"

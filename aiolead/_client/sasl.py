@@ -29,6 +29,16 @@ def find_gssapi() -> Any:
         ) from None
 
 
+_TICKETS = "kinit gets one, a keytab in KRB5_CLIENT_KTNAME renews it"
+
+
+def _in_short(error: Exception) -> str:
+    """The part of an error of GSSAPI that Kerberos has written; the whole text without one."""
+    text = str(error)
+    _, _, minor = text.rpartition(", Minor (")
+    return minor.partition("): ")[2] or text
+
+
 class Kerberos:
     """The client's side of one login. Every step may block, on files and on the KDC."""
 
@@ -49,7 +59,7 @@ class Kerberos:
                 return self._context.step() or b""
             except gssapi.exceptions.GSSError as error:
                 raise ConnectionEnded(
-                    f"SASL: no Kerberos ticket for {self._server}: {error}"
+                    f"SASL: no Kerberos ticket for {self._server}: {_in_short(error)} ({_TICKETS})"
                 ) from error
         try:
             if not self._context.complete:
@@ -57,7 +67,7 @@ class Kerberos:
             return self._choose_layer(challenge)
         except gssapi.exceptions.GSSError as error:
             raise AuthFailedError(
-                f"the server did not prove that it is {self._server}: {error}"
+                f"the server did not prove that it is {self._server}: {_in_short(error)}"
             ) from error
 
     def _make_context(self, gssapi: Any) -> Any:

@@ -286,7 +286,7 @@ class SessionMachine:
     def refuse_login(self, error: AuthFailedError) -> None:
         """End after a login failed for good; also for an owner that does not trust the server."""
         if not self.state.is_final:
-            self.login.refusal = str(error)
+            self.login.refusal = f"{self.server.name}: {error}"
             self._move(Trigger.AUTH_REFUSED)
             self._end_session(LossReason.EXPIRED)
 
@@ -631,6 +631,9 @@ class SessionMachine:
         if worked:
             call.succeed(answer, missing=reply.err != 0)
             return
+        if isinstance(answer, AuthFailedError):
+            self.refuse_login(answer)
+            answer = self.ended()  # which names the server
         call.fail(answer)
         if isinstance(answer, (AuthFailedError, SessionExpiredError, SessionMovedError)):
             # AuthFailed: the server serves authenticated clients only. Otherwise: a follower keeps

@@ -9,6 +9,7 @@ come from `get_logger`
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ def as_line(text: str) -> str:
     gap = f" ... (of {len(text):,} characters) ... "
     begin, end = escaped(text[:LONGEST_LINE]), escaped(text[-_LINE_END:])
     return begin[: LONGEST_LINE - _LINE_END - len(gap)] + gap + end[-_LINE_END:]
+
+
+_OF_THE_LOOP = ("Connect call failed", "Error connecting to")
+"""The beginnings of texts by which asyncio and trio replace those of the system."""
+
+
+def in_words(error: Exception) -> str:
+    """The text of an error, in the words of the system; its type, if it has no text."""
+    said = error.strerror if isinstance(error, OSError) else None
+    if said is not None and said.startswith(_OF_THE_LOOP):
+        said = os.strerror(error.errno)  # type: ignore[attr-defined]
+    return said or str(error) or type(error).__name__
 
 
 def described(value: object) -> str:

@@ -116,8 +116,9 @@ class FrameReader:
                     if not self._has_begun and (other := other_protocol(data[pos:])):
                         raise RemoteWireError(f"this is not ZooKeeper's protocol: {other}")
                     self.is_too_long = self._max_frame < length < NO_LENGTH
+                    hint = "" if self._has_begun else f": {_WRONG_PORT}"
                     raise RemoteWireError(
-                        f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed"
+                        f"a frame of {length} bytes, where 0 to {self._max_frame} are allowed{hint}"
                     )
                 end = pos + 4 + length
                 if end > size:
@@ -138,6 +139,8 @@ class FrameReader:
 _TLS_RECORDS = frozenset(range(0x14, 0x18))
 """The first bytes of TLS records; the second byte is 3."""
 
+_WRONG_PORT = "is this the port of a ZooKeeper server?"
+
 _SHOWN = 40
 
 
@@ -150,7 +153,7 @@ def other_protocol(begin: bytes) -> str | None:
     line = re.split(rb"[^\x20-\x7e]", begin, maxsplit=1)[0].decode("ascii")
     said = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
     kind = next((kind for start, kind in _GREETINGS.items() if said.startswith(start)), "a text")
-    return f"it is {kind}, beginning with {said!r}: is this the port of a ZooKeeper server?"
+    return f"it is {kind}, beginning with {said!r}: {_WRONG_PORT}"
 
 
 _GREETINGS = {"HTTP/": "an answer of an HTTP server", "SSH-": "the greeting of an SSH server"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -116,27 +115,23 @@ def complaint(error: BaseException, command: str = "") -> str:
             argument, colon, rest = text.partition(": ")
             return f"{_OPTIONS[argument]}: {rest}" if colon and argument in _OPTIONS else text
         case ConnectFailed():
-            return f"{in_plain_words(text)}; see: aiolead doctor"
+            return f"{text}; see: aiolead doctor"
         case AuthFailedError() if "credentials" in text:
             # A server refuses unknown schemes, but no password of `digest`.
             return f"{text} (--auth begins with a scheme, such as digest:USER:PASSWORD)"
+        case AuthFailedError():
+            return f"{text} (are --auth and --sasl right?)"
+        case NoAuthError() if command == "members":
+            return f"{text} (by default, only the servers' super user may)"
+        case NoAuthError():
+            return f"{text} (--auth or --sasl logs in; aiolead acl shows who may do what)"
         case NoNodeError(path="/"):
             return f"{text} (the chroot in --hosts does not exist: aiolead create -p /)"
         case NoNodeError() if command == "create":
             return f"{text} (--parents creates it)"
-        case NoAuthError() if command == "members":
-            return f"{text} (by default, only the servers' super user may)"
         case BadArgumentsError() if command == "members":
             return f"{text} (a server to add needs its client port; some server must stay)"
         case NotEmptyError() if command in ("rm", "delete"):
             return f"{text} (--recursive deletes them, too)"
         case _:
             return text
-
-
-_ERRNO = re.compile(r"\[Errno (-?[0-9]{1,5})\] (Connect call failed \([^()]*\))?")
-
-
-def in_plain_words(why: str) -> str:
-    """Errors of the system in its own words, rather than in those of the event loop."""
-    return _ERRNO.sub(lambda found: os.strerror(int(found[1])) if found[2] else "", why)

@@ -21,7 +21,7 @@ from rich.cells import cell_len
 
 from .._util.escaping import as_line, get_logger
 from . import render
-from .exits import complaint, in_plain_words
+from .exits import complaint
 
 if TYPE_CHECKING:
     from ..events import Event
@@ -144,9 +144,7 @@ class ConnectingNotice:
         self._timer.cancel()
 
     def _say(self) -> None:
-        failures = [
-            f"{server}: {in_plain_words(why)}" for server, why in dict(self._failures).items()
-        ]
+        failures = [f"{server}: {why}" for server, why in dict(self._failures).items()]
         why = "; ".join(failures) or "no answer yet"
         self._reporter.state(
             f"no server reached yet, trying {self._hosts} for {self._patience:g} s ({why})",

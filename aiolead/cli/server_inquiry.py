@@ -137,7 +137,7 @@ class Inquirer:
                 stream = await self._open(server, server.host, server.port, context)
                 await anyio.aclose_forcefully(stream)
         except ssl.SSLError as error:
-            return "ALERT" in (error.reason or "")  # it refuses us, by the rules of TLS
+            return "ALERT" in tls_reason(error)  # it refuses us, by the rules of TLS
         except OSError:
             return False
         return True
@@ -189,6 +189,11 @@ class Inquirer:
         if parsed is None:
             raise NotToldError(nobody)
         return parsed
+
+
+def tls_reason(error: ssl.SSLError) -> str:
+    """The name that OpenSSL gives to an error; empty if the error is not OpenSSL's."""
+    return getattr(error, "reason", None) or ""
 
 
 async def _connect_tcp(host: str, port: int) -> ByteStream:

@@ -35,6 +35,7 @@ from .server_inquiry import (
     by_tab,
     count_in,
     sessions_in_cons,
+    tls_reason,
 )
 from .signals import each_at_once
 
@@ -172,6 +173,7 @@ class ServerAnswers:
         clock_ahead: how many seconds its clock is ahead of ours.
         not_told: why something is missing, by its name.
         wants_tls: whether it answers nothing in plain text, but a TLS handshake.
+        refuses_tls: whether there is no TLS with it, although that was asked for.
     """
 
     server: ServerAddress
@@ -189,6 +191,7 @@ class ServerAnswers:
     clock_ahead: float | None = None
     not_told: dict[str, str] = field(default_factory=dict)
     wants_tls: bool = False
+    refuses_tls: bool = False
 
     @property
     def state(self) -> ServerState:
@@ -243,6 +246,7 @@ async def _ask(
         return answers
     except OSError as error:
         answers.problem = why_not(error)
+        answers.refuses_tls = isinstance(error, ssl.SSLError)
         answers.failed = ServerState.UNREACHABLE
         return answers
     answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor", by_tab)
@@ -361,6 +365,8 @@ def _innermost(error: OSError) -> BaseException:
     """The cause of anyio's "All connection attempts failed", possibly in a group."""
     inner: BaseException = error
     while (cause := inner.__cause__) is not None and isinstance(inner, OSError):
+        if isinstance(inner, ssl.SSLError):
+            break  # it says what happened, in the words of TLS
         inner = cause
     while isinstance(inner, BaseExceptionGroup):
         inner = inner.exceptions[0]
@@ -374,7 +380,7 @@ def why_not(error: OSError) -> str:
         return "no answer in time"
     text = str(inner)
     if isinstance(inner, ssl.SSLError):
-        text = (inner.reason or text).lower().replace("_", " ")
+        text = (tls_reason(inner) or str(inner.args[-1])).lower().replace("_", " ")
     elif isinstance(inner, OSError):
         if inner.errno is not None and not isinstance(inner, socket.gaierror):
             text = os.strerror(inner.errno)

@@ -161,6 +161,12 @@ async def test_invalid_host_in_an_ensemble_configuration_is_a_problem(host: str)
     assert answers.problem
 
 
+async def test_port_that_hangs_up_in_a_handshake_speaks_no_tls() -> None:
+    with HostileServer(hostile.close) as server:
+        inquirer, where = plain(server.port)
+        assert not await inquirer.speaks_tls(where)
+
+
 async def test_invalid_port_is_a_problem() -> None:
     (answers,) = await ask_all(Inquirer(None, 10.0, 0), [ServerAddress("127.0.0.1", 70_000)])
     assert answers.problem

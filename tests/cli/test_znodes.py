@@ -88,7 +88,8 @@ def test_unreadable_znodes_are_shown_as_far_as_possible(run: Run, old_and_new_ho
     run("create /open/closed secret -p")
     run("create /open/closed/below")
     run("acl /open/closed digest:somebody:HASH:cdrwa")
-    refused = fails("not allowed by the znode's ACL: /open/closed", code=77)
+    remedy = "(--auth or --sasl logs in; aiolead acl shows who may do what)"
+    refused = fails(f"not allowed by the znode's ACL: /open/closed {remedy}", code=77)
     for command in ("ls", "get", "acl", "set -f /dev/null", "contenders"):
         assert run(command, "/open/closed") == refused
     if hides_stat := has(old_and_new_hosts, Feature.EXISTS_NEEDS_READ):

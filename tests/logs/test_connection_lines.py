@@ -173,8 +173,8 @@ async def test_wrong_credentials_end_the_client_with_a_reason(lines: Lines) -> N
         with pytest.raises(AuthFailedError) as refused:
             async with aiolead.connect(server.connect_string, sasl=sasl):
                 raise AssertionError
-    (said,) = lines.all
-    assert said == f"W session 0xN has ended: {refused.value}"
+        assert str(refused.value) == f"{server.connect_string}: the server refused the SASL login"
+    assert lines.all == ["W session 0xN has ended: zk:N: the server refused the SASL login"]
 
 
 async def test_plain_client_of_a_tls_port_and_the_other_way_round(

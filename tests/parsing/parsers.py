@@ -520,7 +520,6 @@ NO_PARSERS: dict[str, str] = {
     "cli.dashboard.doors:address_in": "an address, or else a name",
     "cli.dashboard.serving:DashboardServer.serve": "the port of our own socket",
     "cli.child:Child._read": "a message of our own keeper; any other one ends it",
-    "cli.exits:in_plain_words": "the number of an error of the system",
     "cli.demo_contender:main": "an argument that our own command gives",
     "cli.demo_processes:DemoProcess.take": "a message of our own process; any other one is text",
     "cli.doctor.reachability:_reach": "an address that the resolver gave",

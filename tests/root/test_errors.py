@@ -333,7 +333,15 @@ def test_errors_have_a_message_and_a_repr(error: AioleadError) -> None:
         (RemoteWireError("too short"), "too short"),
         (
             ConnectFailed("none", [("a:1", OSError(111, "refused")), ("b:2", TimeoutError())]),
-            "none (a:1: [Errno 111] refused; b:2: TimeoutError)",
+            "none (a:1: refused; b:2: TimeoutError)",
+        ),
+        (
+            ConnectFailed("none", [("a:1", OSError(111, "Connect call failed ('::1', 1, 0, 0)"))]),
+            "none (a:1: Connection refused)",
+        ),
+        (
+            ConnectFailed("none", [("a:1", OSError(111, "Error connecting to ('::1', 1): no"))]),
+            "none (a:1: Connection refused)",
         ),
         (
             TransactionError(1, [RolledBackError("/a"), NoNodeError("/b")]),

@@ -88,7 +88,7 @@ async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) ->
         )
     except ssl.SSLCertVerificationError as error:
         raise ConnectionEnded(
-            f"TLS: the server's certificate was refused: {error.verify_message}"
+            f"TLS: the server's certificate was refused: {_refusal(error)}"
         ) from error
     except (anyio.EndOfStream, anyio.BrokenResourceError, *CLOSED) as error:
         raise ConnectionEnded(
@@ -99,11 +99,40 @@ async def _secure(stream: ByteStream, context: ssl.SSLContext, hostname: str) ->
     return SecureStream(wrapped)
 
 
+_UNKNOWN_ISSUER = (18, 19, 20, 21)
+"""OpenSSL's numbers for certificates whose authority is not trusted."""
+_OTHER_NAME = (62, 64)
+"""Its numbers for certificates of other names and addresses."""
+
+
+def _refusal(error: ssl.SSLCertVerificationError) -> str:
+    """Why we refuse the server's certificate, and which setting decides that."""
+    words = error.verify_message.removesuffix(".")
+    if error.verify_code in _UNKNOWN_ISSUER:
+        return f"{words}: set ca (--tls-ca) to the authority of the servers"
+    if error.verify_code in _OTHER_NAME:
+        return f"{words}: set server_hostname (--tls-hostname) if the servers have another name"
+    return words
+
+
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "the server wants a certificate of this client: set cert (--tls-cert)",
+    "UNKNOWN_CA": "the server does not trust the authority of this client's certificate",
+    "CERTIFICATE": "the server refused this client's certificate, or wants one",
+    "ALERT": "the server refused the handshake",
+}
+"""The meaning of a server's alert by a part of its name in OpenSSL; the first that fits counts."""
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError) and error.reason:
         if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
             return "the answer is not TLS: a plain-text port?"
-        return error.reason.lower().replace("_", " ")
+        words = error.reason.lower().replace("_", " ")
+        if "ALERT" in error.reason:
+            said = next(text for part, text in _ALERTS.items() if part in error.reason)
+            return f"{said} ({words})"
+        return words
     return str(error)
 
 

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import ByteStream
 
 from ..._session.states import SERVED
-from ..._util.escaping import get_logger, shown_session
+from ..._util.escaping import get_logger, in_words, shown_session
 from ..._util.host_tasks import open_group
 from ..._util.internal_errors import internal_error
 from ..._util.racing import open_first
@@ -405,13 +405,22 @@ class Supervisor:
             if self._answered is not None:
                 self._answered.set()
         if not connection.is_open:
-            self._failed(name, why)
+            self._failed(name, self._explained(why))
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.reporting.connection_lost(name, why)
         self._failures.clear()
         if clock() - opened_at >= min(LASTING, self._machine.timing.patience / 20):
             self._backoff.succeeded()
         return "served"
+
+    def _explained(self, why: Exception) -> Exception:
+        """The reason of a connection that ended at the handshake, with what a hang-up may mean."""
+        if str(why) != HUNG_UP:
+            return why
+        port = "" if self._opener.is_encrypted else ", or a port for TLS"
+        return ServerHungUp(
+            f"{HUNG_UP} at the handshake: it has no quorum, or too many connections{port}?"
+        )
 
     async def _guard(
         self, connection: ServerConnection, job: Callable[[ServerConnection], Awaitable[None]]
@@ -475,16 +484,22 @@ class Supervisor:
             self._cut(error)
 
 
+HUNG_UP = "the server closed the connection"
+
+
 class ServerHungUp(ConnectionEnded):
     """The other end closed the connection."""
 
 
 def _hang_up(error: Exception) -> ConnectionEnded:
     if isinstance(error, anyio.EndOfStream):
-        return ServerHungUp("the server closed the connection")
+        return ServerHungUp(HUNG_UP)
     if isinstance(error.__cause__, ConnectionEnded):
         return error.__cause__
-    return ServerHungUp(f"the connection broke: {error.__cause__ or type(error).__name__}")
+    cause = error.__cause__
+    return ServerHungUp(
+        f"the connection broke: {in_words(cause if isinstance(cause, Exception) else error)}"
+    )
 
 
 def _reason(error: Exception, timed_out: str) -> Exception:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from ... import Client, admin
+from ..._util.escaping import in_words
 from ..._util.name_lookup import is_literal
 from ...errors import (
     AioleadError,
@@ -148,10 +149,7 @@ class Examination:
         except AioleadError as error:
             is_first = isinstance(error, ConnectFailed)
             text = "there is no session" if is_first else f"the session did not last: {error}"
-            tried = [
-                f"{where}: {exits.in_plain_words(str(why))}"
-                for where, why in getattr(error, "attempts", ())
-            ]
+            tried = [f"{where}: {in_words(why)}" for where, why in getattr(error, "attempts", ())]
             self._add(Level.FAIL, "session", text, "; ".join(tried) or "see above")
             if is_first:
                 await self._check_servers(None, None)

@@ -36,8 +36,12 @@ def judge_server(answers: ServerAnswers) -> Iterator[Finding]:
         "version": version or None,
     }
     if not answers.is_serving:
-        why = answers.problem or f"is {answers.mode or 'nothing that is known'}"
+        why = answers.problem or f"is {answers.mode or 'no ZooKeeper server, by its answer'}"
         advice = "look at its log; `aiolead ensemble` shows whether the others have a leader"
+        if not answers.problem and not answers.mode:
+            advice = "is this the client port of a ZooKeeper server?"
+        elif answers.refuses_tls:
+            advice = "see the reasons above: without TLS, it is not asked"
         if answers.wants_tls:
             why = "speaks TLS on this port, and does not answer plain text"
             advice = "use --tls or --tls-ca FILE, or name its port for plain text"
@@ -165,6 +169,8 @@ def judge_ensemble(
         advice = "nothing can be written"
         if any(each.wants_tls for each in answers):
             advice = "nothing is known: servers were asked in plain text where they speak TLS"
+        elif any(each.refuses_tls for each in answers):
+            advice = "nothing is known: servers could not be asked over TLS"
         elif quorum.looking < quorum.quorum:
             advice = f"{advice}; start the servers that are down"
     elif voters == 1:
