@@ -7,6 +7,7 @@ and begins with another znode when its own is missing.
 from __future__ import annotations
 
 import enum
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -33,6 +34,7 @@ from ..errors import (
     TransactionError,
     UnreadableTextError,
 )
+from ..events import Limit
 from ..model import ACL, CreateMode, SessionState
 
 logger = get_logger(__name__)
@@ -131,6 +133,25 @@ async def pause_until(
         await news.wait()
 
 
+class OverloadWarnings:
+    """The warnings of one client that its servers are overloaded: at most one in a minute.
+
+    Without them, a recipe that is refused again and again would wait without a word.
+    """
+
+    def __init__(self) -> None:
+        self._limit = Limit(burst=1, period=60.0)
+
+    def warn(self, client: CoordinationClient, error: AioleadError) -> None:
+        events = client.backend.events
+        now = time.monotonic() if events is None else events.now()
+        is_shown, hidden = self._limit.admit(now)
+        if is_shown:
+            more = f" (and {hidden} times before)" if hidden else ""
+            every = pause(client, error)
+            logger.warning("%s; it is sent again every %.1f s%s", error, every, more)
+
+
 async def before_next_try(client: CoordinationClient, error: AioleadError, step: Step) -> Action:
     """Wait as the table says; return the action.
 
@@ -141,6 +162,8 @@ async def before_next_try(client: CoordinationClient, error: AioleadError, step:
     if action in (Action.RAISE, Action.REFUSED, Action.SET_ASIDE):
         raise error
     if action is Action.PAUSE:
+        if isinstance(error, OVERLOADED):
+            client.backend.shared("/", OverloadWarnings).warn(client, error)
         await anyio.sleep(pause(client, error))
     elif action is Action.RECONNECT:
         await client.ready()

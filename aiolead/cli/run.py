@@ -396,11 +396,13 @@ class _Execution:
                         self._asked = SIGHUP
                     if self._asked:
                         self._signals.end_soon(self._code)
-            except AcquireTimeout:
+            except AcquireTimeout as late:
                 self._waits = False
                 if not self._reporter.quiet:
+                    is_known = late.holder is not None or job.standing is not None
+                    why = await self._standing(client) if is_known else str(late)
                     self._reporter.error(
-                        f"did not get {job.noun} {path}: {await self._standing(client)}",
+                        f"did not get {job.noun} {path}: {why}",
                         event="not acquired",
                         path=path,
                     )

@@ -14,11 +14,19 @@ _LETTERS = {logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
 
 _NORMAL = (
     (re.compile(r"\b0x[0-9a-f]+"), "0xN"),
-    (re.compile(r"\b\d+\.\d+ s\b"), "N s"),
+    (re.compile(r"\b\d+\.\d+ s(econds)?\b"), "N s"),
     (re.compile(r"(127\.0\.0\.1|10\.0\.0\.1):\d+"), "zk:N"),
     (re.compile(r"\(token \d+\)"), "(token N)"),
+    (re.compile(r"\b[0-9a-f]{12,16}-[0-9a-f]+-"), "0N-1-"),
     (re.compile(r"there for [^,)]+"), "there for T"),
 )
+
+
+def normal(text: str) -> str:
+    """A line with what varies made equal."""
+    for pattern, word in _NORMAL:
+        text = pattern.sub(word, text)
+    return text
 
 
 class Lines:
@@ -40,9 +48,7 @@ class Lines:
         """Each line behind the letter of its level: `I` is not shown by default, `W` is."""
         said = []
         for record in self.records():
-            text = record.getMessage()
-            for pattern, word in _NORMAL:
-                text = pattern.sub(word, text)
+            text = normal(record.getMessage())
             said.append(f"{_LETTERS[record.levelno]} {text}")
         return said
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from logs.log_lines import Lines, lines_of
 
 import aiolead
 from aiolead import Client, Config, Lock
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, OpCode
 
 
 @pytest.fixture
@@ -73,6 +74,25 @@ async def test_late_renewals_are_one_line_in_a_minute(client: Client, lines: Lin
     late = [each for each in lines.all if "renewed late" in each]
     assert len(late) == 2
     assert late[1].endswith(" (and 4 times before)")
+
+
+@with_virtual_server
+async def test_overloaded_server_is_one_line_in_a_minute(
+    server: EmbeddedServer, client: Client, lines: Lines
+) -> None:
+    for op in (OpCode.CREATE, OpCode.CREATE2, OpCode.MULTI):
+        server.throttle(op, 1000)
+    with anyio.move_on_after(70.0):
+        async with Lock(client, "/l"):
+            raise AssertionError
+    said = [each for each in lines.all if each.startswith("W")]
+    line = (
+        "W the server is overloaded and dropped the request: /l/0N-1-lock-; it is sent again every "
+        "N s"
+    )
+    assert said[0] == line
+    assert re.fullmatch(rf"{line} \(and \d\d+ times before\)", said[1])
+    assert len(said) == 2
 
 
 async def test_healthy_program_prints_nothing_by_default(lines: Lines) -> None:
