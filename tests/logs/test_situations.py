@@ -37,7 +37,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
 
 
 _VARIES = (
-    (re.compile(r"127\.0\.0\.1:\d+"), "zk:N"),
+    (re.compile(r"(127\.0\.0\.1|localhost):\d+"), "zk:N"),
     (re.compile(r"zk\.invalid:2181"), "zk:N"),
     (re.compile(r"zk\.invalid"), "zk"),
     # The resolver of a machine without a network.

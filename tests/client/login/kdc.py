@@ -48,10 +48,10 @@ class Realm:
     folder: Path
     environment: dict[str, str]
 
-    def keytab(self, principal: str) -> Path:
-        """Adds a principal and writes its key to a file."""
+    def keytab(self, principal: str, life: str = "1h") -> Path:
+        """Adds a principal, whose tickets have a longest life, and writes its key to a file."""
         path = self.folder / f"{principal.replace('/', '-')}.keytab"
-        self._admin(f"addprinc -randkey {principal}")
+        self._admin(f'addprinc -randkey -maxlife "{life}" {principal}')
         self._admin(f"ktadd -k {path} {principal}")
         return path
 

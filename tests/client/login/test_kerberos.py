@@ -6,14 +6,22 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from client.login.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
 from client.login.login_servers import jaas_server, why_not_connected
+from kit.checks import until
+from logs.log_lines import lines_of
+from logs.situations import Scene
+from logs.test_situations import attempt, finished, normal
 
 from aiolead import ACL, SASL, admin, connect
 from aiolead._client.net.opener import ConnectionEnded
@@ -232,6 +240,66 @@ async def test_missing_ticket_is_no_refusal_of_the_server(
     monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/nowhere.keytab")
     failed = await why_not_connected(hosts, sasl=SASL.gssapi(), session_timeout=3)
     assert "SASL: no Kerberos ticket for zookeeper@localhost" in str(failed)
+
+
+@pytest.fixture
+def no_ticket(ticket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has Kerberos find the realm, and neither a ticket nor a key."""
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/nowhere.keytab")
+
+
+@pytest.fixture
+def expired_ticket(kerberos: Realm, ticket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has Kerberos find a ticket that is over, and no key to get another one."""
+    import gssapi
+
+    def is_over() -> bool:
+        try:
+            return not gssapi.Credentials(usage="initiate").lifetime
+        except gssapi.exceptions.GSSError:
+            return True
+
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", str(kerberos.keytab("brief", life="2 seconds")))
+    assert not is_over()
+    # Kerberos counts whole seconds, and takes the last one of a ticket.
+    end = time.time() + 2 + 1
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "/nowhere.keytab")
+    until(lambda: is_over() and time.time() > end, "the ticket has expired")
+
+
+SITUATIONS = {
+    "no_ticket": "No Kerberos credentials available (default cache: FILE:FOLDER/ccache)",
+    "expired_ticket": "Ticket expired",
+}
+"""The reasons of Kerberos, by the fixture that brings them about."""
+
+
+@with_kdc
+@pytest.mark.parametrize("fixture", SITUATIONS)
+async def test_ticket_is_named_in_the_log_and_by_the_command(
+    fixture: str,
+    hosts: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request.getfixturevalue(fixture)
+    why = (
+        f"SASL: no Kerberos ticket for zookeeper@localhost: {SITUATIONS[fixture]} (kinit gets one, "
+        "a keytab in KRB5_CLIENT_KTNAME renews it)"
+    )
+    scene = Scene(hosts, {"sasl": SASL.gssapi()}, ("--sasl", "gssapi"))
+    with lines_of(caplog) as lines:
+        assert await attempt(scene) == ""
+    shown = [normal(line).replace(str(tmp_path), "FOLDER") for line in lines.all]
+    assert shown == [f"W no server yet, trying: zk:N (127.0.0.1): {why}"]
+
+    # In a thread: its waits would block the event loop.
+    run = partial(finished, scene, {"lock": ("/l", "--", "true")})
+    code, command = (await anyio.to_thread.run_sync(run))["lock"]
+    printed = [normal(line).replace(str(tmp_path), "FOLDER") for line in command.err.rest()]
+    assert printed == [f"aiolead: no session with zk:N within N s (zk:N (127.0.0.1): {why})"]
+    assert code == 69
 
 
 @with_kdc
