@@ -61,6 +61,8 @@ class ClientHost:
     _tasks: HostTasks | None = None
     _closed: anyio.Event | None = None
     """Exists once closing has begun, and is set when nothing is left of the client."""
+    _is_late: bool = False
+    """Whether entering has taken as long as it may, so that closing has no time to wait."""
     _defect: BaseException | None = None
     """The exception of closing, or a task's that is no `Exception`; raised by leaving."""
 
@@ -92,6 +94,7 @@ class ClientHost:
             else:
                 await anyio.lowlevel.checkpoint()
         except TimeoutError:
+            self._is_late = True
             await self.leave()
             raise ConnectFailed(
                 f"no session with {self.options.target.shown} within {in_seconds(timeout)}",
@@ -196,6 +199,10 @@ class ClientHost:
         with anyio.move_on_after(machine.timing.holders_wait, shield=True):
             await core.holders_gone()
         core.reporting.is_closing = True
+        if machine.awaits_session and not self._is_late:
+            # Nobody would close the session that the server is about to grant.
+            with anyio.move_on_after(machine.timing.greeting_wait, shield=True):
+                await core.supervisor.greeted()
         if machine.state is SessionState.CONNECTED:
             with anyio.move_on_after(machine.timing.close_wait, shield=True):
                 if machine.session_id == core.detached:

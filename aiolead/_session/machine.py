@@ -267,6 +267,11 @@ class SessionMachine:
         """
         return not self.is_passed_on or self._is_handed_over
 
+    @property
+    def awaits_session(self) -> bool:
+        """Whether a server was asked to grant or to resume a session, and has not answered yet."""
+        return self._is_connected and not self._established
+
     def ended(self) -> AioleadError:
         """The error that says why the session, or the client, has ended."""
         return why_over(self.state, self.login.refusal, self._failure, self.is_resuming)

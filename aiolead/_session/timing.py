@@ -196,6 +196,11 @@ class Timing:
         return min(self.grace_period, self.patience)
 
     @cached_property
+    def greeting_wait(self) -> float:
+        """How long a closing client waits for a session that it has asked for, to close it."""
+        return self.patience / 16
+
+    @cached_property
     def close_wait(self) -> float:
         """How long a closing client waits for the confirmation that the session has ended."""
         return self.patience / 3

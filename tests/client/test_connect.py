@@ -19,6 +19,7 @@ from client.fake_server import FakeServer, error
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, Link, connect, eventually, tasks_living
 from kit.selection import BACKENDS
+from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded as embedded_in_memory
 from kit.virtual_time import settled, virtually
 
@@ -274,6 +275,36 @@ async def test_cancelled_connecting_leaves_no_task(fake: FakeServer) -> None:
             raise AssertionError
     assert scope.cancelled_caught
     await eventually(lambda: tasks_living() <= tasks, "no task is left")
+
+
+@virtually
+async def test_cancelled_connecting_leaves_no_session() -> None:
+    async def enter() -> None:
+        async with connect_virtually(server):
+            await anyio.sleep_forever()
+
+    async with embedded_in_memory() as server:
+        for turns in range(40):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(enter)
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+            assert server.sessions() == {}, f"after {turns} turns"
+        assert server.packets_in > 10
+
+
+@virtually
+async def test_client_that_is_left_while_it_reconnects_closes_its_session() -> None:
+    async with embedded_in_memory() as server:
+        link = Link(server)
+        async with link.connect() as client:
+            link.reset()
+            link.stall("to_client")
+            await anyio.sleep(0.1)
+            assert client.state is SessionState.SUSPENDED
+            link.heal()
+        assert server.sessions() == {}
 
 
 # --- leaving -----------------------------------------------------------------------------------

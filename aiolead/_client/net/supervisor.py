@@ -150,6 +150,11 @@ class Supervisor:
         others = [(server[0], server) for server in servers if server != connection.server]
         return [(connection.address, connection.server), *others]
 
+    async def greeted(self) -> None:
+        """Wait until the present connection has a session."""
+        if self.connection is not None:
+            await self.connection.opened.wait()
+
     def end(self, error: InternalError) -> None:
         self._machine.failed(error)
         self._cut(error)
@@ -366,6 +371,9 @@ class Supervisor:
         Returns `served` after a connection with a session, `refused` if the server accepted the
         connection and then closed it without a word, else `failed`. `name` is for errors and logs.
         """
+        if self._machine.state.is_final:  # closed since the connection was opened
+            await carrier.aclose()
+            return "failed"
         host, port = server
         self._doing = {name: "no answer to the handshake yet"}
         connection = self.connection = ServerConnection(
