@@ -510,6 +510,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.codec:_to_json": "reads back what it has just written",
     "_recipes.config:_encode_value": "of the caller: text, or base64",
     "_recipes.layouts:_checked": "numbers that are constants",
+    "_recipes.recipe:": "marks that are constants",
     "_recipes.partitioner:score": "a digest of ours",
     "_recipes.exclusive:HeldName.number": "the name of our own znode",
     "_session.liveness:Liveness.begun": "four bytes, counted before",
