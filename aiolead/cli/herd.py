@@ -23,9 +23,9 @@ from anyio.abc import ByteStream
 
 from .. import Client, CreateMode, Election, connect
 from ..testing import EmbeddedServer, Hooks
-from . import exits, render
+from . import render
 from .options import BASICS, Basics, check_range
-from .output import table, write_json, write_line
+from .output import table
 
 LARGEST = 1000
 BAR = 40
@@ -52,21 +52,17 @@ def herd(
     """
     for size in sizes:
         check_range(2, LARGEST, sizes=size)
-    results: list[Result] = []
 
     async def work() -> None:
+        results: list[Result] = []
         for size in sizes:
             for way in WAYS:
                 basics.reporter.step(f"measures {size} contenders that watch the {way}")
                 results.append(await on_embedded(way, size))
-                if basics.as_json:
-                    write_json(_as_json(results[-1]))
+                basics.show(_as_json(results[-1]))
+        basics.show_all((), _as_text(results))
 
-    code = basics.run_until_signal(work)
-    if code == exits.OK and not basics.as_json:
-        for line in _as_text(results):
-            write_line(line)
-    return code
+    return basics.run_until_signal(work)
 
 
 _HEADINGS = (

@@ -142,8 +142,13 @@ class Basics:
 
     def show(self, value: Any, *lines: str) -> None:
         """Print a result: the value as JSON, or the lines."""
+        self.show_all((value,), lines)
+
+    def show_all(self, values: Iterable[Any], lines: Iterable[str]) -> None:
+        """Print results: each value as JSON, or the lines."""
         if self.as_json:
-            write_json(value)
+            for value in values:
+                write_json(value)
         else:
             for line in lines:
                 write_line(line)
@@ -162,12 +167,7 @@ class Basics:
         right: Sequence[str] = (),
     ) -> None:
         """Print results: the objects as JSON, or a table of the rows, if there are any."""
-        if self.as_json:
-            for value in objects:
-                write_json(value)
-        elif rows:
-            for line in table(headings, rows, right=right):
-                write_line(line)
+        self.show_all(objects, table(headings, rows, right=right) if rows else ())
 
     @contextmanager
     def prepared(self) -> Iterator[None]:

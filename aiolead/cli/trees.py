@@ -38,7 +38,7 @@ from . import exits, render
 from .batches import AT_ONCE, MOST, Denied, read_each, sync_before, walk
 from .exits import CommandError
 from .options import COMMON, Common, Flag, ZnodePath, check_range, reading
-from .output import can_show, is_terminal, progress, write_json, write_line
+from .output import can_show, is_terminal, progress, write_json
 from .signals import each_at_once
 
 T = TypeVar("T")
@@ -473,12 +473,8 @@ def tree(
         except NoAuthError:
             pass  # it is there
         await _grow(client, top, depth, limit, with_data=data)
-        if common.as_json:
-            for branch in _all(top):
-                write_json(_branch_as_json(branch, with_data=data))
-        else:
-            for line in _drawn(top):
-                write_line(line)
+        objects = (_branch_as_json(branch, with_data=data) for branch in _all(top))
+        common.show_all(objects, _drawn(top))
 
     return common.with_client(work)
 
