@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -29,48 +30,37 @@ def contend(
     """
 
     async def work(client: Client) -> int:
-        election = election_of(client)
-        lost: list[bool] = []
-
-        async def campaign() -> None:
-            lost.append(await _campaign(election, common, once=not forever))
-
+        campaign = partial(_campaign, election_of(client), common)
         while True:
-            await first_of(campaign)  # for an error without a group
+            is_lost = await first_of(campaign)  # for an error without a group
             if not forever:
-                return exits.LOST if lost[-1] else exits.OK
+                return exits.LOST if is_lost else exits.OK
 
     return common.with_client(work, endless=True, close_on_crash=close_on_crash)
 
 
-async def _campaign(election: Election, common: Common, *, once: bool) -> bool:
-    """Contend, and resign on request; return whether leadership was lost, if it is the `once`."""
-
-    def show(state: CampaignState) -> None:
-        common.show(_as_json(state, election.identity), _as_text(state, election.identity))
+async def _campaign(election: Election, common: Common) -> bool:
+    """Contend until leadership is lost, or resigned on request; return whether it was lost."""
 
     async def resign_on_request(term: Term) -> None:
         await term.revocation_requested()
         await term.resign()
 
     term: Term | None = None
+    is_lost = False
     async with election.campaign() as states, anyio.create_task_group() as tasks:
         async for state in states:
             # Only the latest state is delivered: the loss of the term may have been skipped.
             if term is not None and state.term is not term:
-                show(CampaignState(Phase.LOST, term.session_id, term, term.loss))
-                if once:
-                    tasks.cancel_scope.cancel()
-                    return True
-            show(state)
-            if once and state.phase is Phase.LOST:
-                tasks.cancel_scope.cancel()
-                return True
-            if state.term is not None and state.term is not term and state.phase is not Phase.LOST:
+                state = CampaignState(Phase.LOST, term.session_id, term, term.loss)
+            common.show(_as_json(state, election.identity), _as_text(state, election.identity))
+            if is_lost := state.phase is Phase.LOST:
+                break
+            if term is None and state.term is not None:
                 tasks.start_soon(resign_on_request, state.term)
-            term = None if state.phase is Phase.LOST else state.term
+            term = state.term
         tasks.cancel_scope.cancel()
-    return False
+    return is_lost
 
 
 def _as_json(state: CampaignState, identity: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from functools import partial
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -204,17 +203,15 @@ class Basics:
         output any more. `shared`: in the event loop of that session. The work returns its exit
         code, None for success.
         """
-        code, number = exits.OK, 0
 
-        async def finish() -> None:
-            nonlocal code
-            code = await work() or exits.OK
+        async def finish() -> int:
+            return await work() or exits.OK
 
-        async def listen() -> None:
-            nonlocal number
+        async def listen() -> int:
             number = await signals.next()
+            return exits.OK if endless else exits.by_signal(number)
 
-        async def check_reader() -> None:
+        async def check_reader() -> int:
             # An idle command does not notice by writing.
             while True:
                 if has_lost_reader():
@@ -223,8 +220,8 @@ class Basics:
 
         with Signals(survives=AT_PROMPT.get() is not None) as signals:
             run = self.run if shared is None else shared.run
-            run(partial(first_of, listen, finish, *([check_reader] if followed else [])))
-        return exits.by_signal(number) if number and not endless else code
+            works = [listen, finish, check_reader] if followed else [listen, finish]
+            return run(lambda: first_of(*works))
 
 
 @Parameter(name="*", group=_CONNECTING)

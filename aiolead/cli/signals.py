@@ -196,13 +196,17 @@ async def each_at_once(items: Iterable[T], work: Callable[[T], Awaitable[R]]) ->
     return [found[n] for n in sorted(found)]
 
 
-async def first_of(*works: Callable[[], Awaitable[object]]) -> None:
-    """Run tasks until one ends or fails, and cancel the rest; raise its error without a group."""
+async def first_of(*works: Callable[[], Awaitable[T]]) -> T:
+    """Run tasks until one ends or fails, and cancel the rest; return its result.
+
+    Its error is raised without a group.
+    """
+    results: list[T] = []
     failures: list[Exception] = []
 
-    async def run(work: Callable[[], Awaitable[object]]) -> None:
+    async def run(work: Callable[[], Awaitable[T]]) -> None:
         try:
-            await work()
+            results.append(await work())
         except Exception as error:
             while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
                 error = error.exceptions[0]
@@ -214,3 +218,4 @@ async def first_of(*works: Callable[[], Awaitable[object]]) -> None:
             tasks.start_soon(run, work)
     if failures:
         raise failures[0]
+    return results[0]

@@ -49,7 +49,11 @@ def test_run_without_a_command_reports_each_state(somewhere: str) -> None:
         state(one, state="lost")
         assert one.finish() == 74
     with Command("run", "/app", "--forever", "--json", hosts=somewhere) as again:
-        state(again, state="leading")
+        led = state(again, state="leading")
+        with RawClient(somewhere) as client:
+            client.delete(led["node"])
+        state(again, state="lost", token=led["token"])
+        assert state(again, state="leading")["token"] > led["token"]
         assert again.finish(signal.SIGINT) == 0
 
 
