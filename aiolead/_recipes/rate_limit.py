@@ -2,7 +2,10 @@
 
 Each write is a compare-and-set that takes tokens. The servers' time of the write (`mtime`) says how
 many tokens have come since the write before it, so the writer learns from the answer what it got.
-Two writes of different leaders have the times of two machines: no token comes between them.
+Two writes of different leaders have the times of two machines: no token comes between them. On
+ClickHouse Keeper and RaftKeeper, the time is that of the server that a client is connected to, and
+no number shows which one. So a time counts only if it is later than all before it: then the tokens
+are those of one clock, the fastest.
 
 A *share* is what one write took. Its tokens become due one after the other, the first ones at once
 if the bucket has them. A token is used within `max_age` seconds after it is due, or never. Each
@@ -116,7 +119,8 @@ class RateLimit(Recipe):
             ...
 
     In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
-    calls, unless the clock of the servers' leader is set forward. They get fewer if something
+    calls, unless the clock of the servers' leader (with ClickHouse Keeper: of any server) is set
+    forward, or those of Keeper's servers are more than a minute apart. They get fewer if something
     fails: tokens that a process has taken and not used are lost with it.
 
     A write takes tokens for all tasks that wait on the object, and for the calls of the next half
@@ -313,8 +317,10 @@ class RateLimit(Recipe):
             written = await compare_and_set(self._client, self._path, data, stat, self._acl)
             if written is None:
                 return None
-            # Nobody else has written between the last two writes of this object.
-            self._is_alone = stat is None or (last is not None and stat.mzxid == last[1].mzxid)
+            # Nobody else has written between the last two writes of this object. Old Keepers and
+            # RaftKeeper answer a create without times, which have to be read then.
+            is_alone = stat is None or (last is not None and stat.mzxid == last[1].mzxid)
+            self._is_alone = is_alone and written.mtime > 0
             self._last = write, written
             return Share(write.numbers, *write.applied(written), sent, self._now())
 

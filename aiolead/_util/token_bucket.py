@@ -22,6 +22,10 @@ LEAST, MOST = 1e-6, 1e9
 MOST_CALLS = 10**9
 MOST_LACK = 1e15
 
+MOST_SKEW = 60_000
+"""How far apart clocks of servers may be, in milliseconds. A clock that is further behind was set
+back; one that was set back by less lets no token come until it has caught up."""
+
 NO_EPOCH = -1
 """The epoch of no leader: no token has come until the next write."""
 
@@ -55,7 +59,8 @@ class Write:
         numbers: those of the limit.
         lack: how many tokens the bucket lacked after the write before this one. More than `burst`:
             some are due later.
-        at: the servers' time of the write before, in milliseconds since 1970.
+        at: the servers' time of the write before, in milliseconds since 1970; or a later one of
+            another write, as long as that is less than `MOST_SKEW` later.
         epoch: the epoch of its leader; `NO_EPOCH` if no time counts.
         take: how many tokens this write takes: of those that are there, and of half of those that
             come within `ahead` seconds and are not reserved. So greedy processes get equal shares.
@@ -135,7 +140,10 @@ class Write:
         """The write after this one; the first one if there is no znode yet."""
         following = self
         if stat is not None:
-            following = Write(self.numbers, self.lack_after(stat), stat.mtime, _epoch(stat))
+            at, epoch = stat.mtime, _epoch(stat)
+            if epoch == self.epoch and at < self.at <= at + MOST_SKEW:
+                at = self.at
+            following = Write(self.numbers, self.lack_after(stat), at, epoch)
         return replace(following, take=take, ahead=ahead, least=least, within=within)
 
 

@@ -2860,7 +2860,8 @@ class RateLimit(Proxy):
             ...
 
     In any `t` seconds, all processes together get at most `burst + rate * (t + max_age) / per`
-    calls, unless the clock of the servers' leader is set forward. They get fewer if something
+    calls, unless the clock of the servers' leader (with ClickHouse Keeper: of any server) is set
+    forward, or those of Keeper's servers are more than a minute apart. They get fewer if something
     fails: tokens that a process has taken and not used are lost with it.
 
     A write takes tokens for all tasks that wait on the object, and for the calls of the next half

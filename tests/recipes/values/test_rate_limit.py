@@ -38,6 +38,9 @@ pytestmark = pytest.mark.timeout(60)
 
 PATH = "/limits/api"
 
+KEEPER = "clickhouse-keeper"
+ENGINES = [(KEEPER, "24.8"), (KEEPER, "26.3"), (KEEPER, "26.9"), ("raftkeeper", "2.3")]
+
 
 async def waits(limit: RateLimit, n: int = 1) -> float:
     """Acquires calls; returns how long that took, in seconds."""
@@ -68,6 +71,19 @@ async def test_burst_is_allowed_at_once_and_then_the_rate(client: Client) -> Non
     ]
     await passes(60)
     assert await allowed(limit, 5) == 3
+
+
+@pytest.mark.parametrize(("engine", "version"), ENGINES)
+@virtually
+async def test_burst_is_allowed_once_on_other_engines(engine: str, version: str) -> None:
+    async with (
+        embedded(engine=engine, version=version) as server,
+        connect_virtually(server) as client,
+    ):
+        for n, path in ((1, PATH), (3, f"{PATH}-3")):
+            limit = RateLimit(client, path, rate=10, burst=6)
+            assert [await waits(limit, n) for _ in range(6 // n)] == [about(0)] * (6 // n)
+            assert await waits(limit, n) == about(n / 10)
 
 
 @on_virtual_server
@@ -450,7 +466,8 @@ NUMBERS = Numbers(10.0, 1.0, 100)
     [
         pytest.param(2000, 0x100000009, 40.0, id="a second later"),
         pytest.param(1000, 0x100000009, 50.0, id="at once"),
-        pytest.param(900, 0x100000009, 50.0, id="the clock was set back"),
+        pytest.param(900, 0x100000009, 50.0, id="the clock was set back by a little"),
+        pytest.param(-59_001, 0x100000009, 50.0, id="the clock was set back by more than a minute"),
         pytest.param(900_000, 0x100000009, 0.0, id="a long time later"),
         pytest.param(900_000, 0x200000001, 50.0, id="another leader, whose clock is another one"),
     ],
@@ -459,7 +476,18 @@ def test_time_counts_between_two_writes_of_one_leader(at: int, zxid: int, lack: 
     write = Write(NUMBERS, lack=50.0, at=1000, epoch=1, take=5, ahead=0.5, least=2)
     assert write.applied(written(at, zxid)) == (lack, 5)
     after = write.followed(written(at, zxid), 1, 0.5, 1, None)
-    assert (after.lack, after.at, after.epoch) == (lack + 5, at, zxid >> 32)
+    latest = 1000 if at == 900 else at
+    assert (after.lack, after.at, after.epoch) == (lack + 5, latest, zxid >> 32)
+
+
+def test_clocks_of_several_servers_give_the_tokens_of_one() -> None:
+    """As on ClickHouse Keeper: each write has the time of the server that the client is on."""
+    write, taken = Write(NUMBERS, lack=100.0), 0
+    for n in range(1000):
+        write = write.followed(written(10 * n + (n % 2) * 5000, n + 1), 1, 0.0, 0, None)
+        taken += write.applied(written(10 * n + 10 + ((n + 1) % 2) * 5000, n + 2))[1]
+    # In 10 seconds, and those 5 by which one clock is ahead.
+    assert taken <= 100 + 15 * 10
 
 
 @pytest.mark.parametrize(("within", "took"), [(None, 5), (0.0, 0), (0.4, 0), (0.5, 5)])
