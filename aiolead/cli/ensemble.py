@@ -35,8 +35,9 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
     With --json, an object: servers (a list: server, problem, role,
     state, version, zxid, behind,
     connections, latency_ms, synced_followers), voters, quorum, up (at least), tolerates (below 0:
-    no quorum; null if not all were asked), has_quorum, source (of the number of voters: config,
-    mntr, or hosts, which is a guess). Unknown values are null.
+    no quorum; null if not all were asked), has_quorum, leader_answers (false if all were asked, and
+    none leads), source (of the number of voters: config, mntr, or hosts, which is a guess). Unknown
+    values are null.
 
     Exits with 0 if there is a quorum, 69 if there is none, or no server answers.
 
@@ -121,9 +122,13 @@ def _summary(quorum: Quorum) -> str:
     whole += f", quorum {quorum.quorum}"
     if not quorum.is_met:
         return styled(f"{whole}: there is no leader, nothing is served", "red")
-    if quorum.tolerates <= 0:
-        return styled(f"{whole}: no more may fail", "yellow")
-    return f"{whole}: {quorum.tolerates} more may fail"
+    whole += f": {max(0, quorum.tolerates) or 'no'} more may fail"
+    if not quorum.is_led:
+        whole += (
+            "; the leader does not answer, and nothing is written until it does, or another one "
+            "is elected"
+        )
+    return whole if quorum.tolerates > 0 and quorum.is_led else styled(whole, "yellow")
 
 
 def behind(answers: ServerAnswers, all_of_them: Sequence[ServerAnswers]) -> int | str | None:
@@ -161,5 +166,6 @@ def _as_json(answers: Sequence[ServerAnswers], quorum: Quorum) -> dict[str, Any]
         "up": quorum.up,
         "tolerates": quorum.tolerates,
         "has_quorum": quorum.is_met,
+        "leader_answers": quorum.is_led,
         "source": quorum.source,
     }

@@ -405,6 +405,7 @@ class Quorum:
         source: of the number of voters: config, mntr, or hosts, which is a guess.
         is_exact: whether no more of them are up.
         looking: how many servers are up, and look for a leader.
+        is_led: whether the leader has answered, or may be one that was not asked.
     """
 
     voters: int
@@ -414,6 +415,7 @@ class Quorum:
     source: str
     is_exact: bool = True
     looking: int = 0
+    is_led: bool = True
 
     @property
     def tolerates(self) -> int | None:
@@ -453,4 +455,6 @@ def quorum_of(answers: Sequence[ServerAnswers], config: EnsembleConfig | None) -
     up = max(up, quorum) if is_met and not is_exact else up
     looking = sum(each.state is ServerState.LOOKING for each in answers)
     up = up if is_met else min(voters, up + looking)
-    return Quorum(voters, quorum, up, is_met, source, is_exact, looking)
+    is_all_asked = source != "hosts" and asked >= voters
+    is_led = not is_met or "leader" in modes or not is_all_asked
+    return Quorum(voters, quorum, up, is_met, source, is_exact, looking, is_led)

@@ -12,6 +12,7 @@ from kit.checks import until
 from kit.cli import WITHIN, Run, report, shown
 from kit.raw_client import text_of_version
 
+from aiolead.cli.doctor.server_checks import judge_ensemble
 from aiolead.cli.ensemble import _summary, behind
 from aiolead.cli.server_inquiry import Inquirer, ServerAddress
 from aiolead.cli.server_survey import Quorum, ServerAnswers, ServerState, ask_all, quorum_of
@@ -48,7 +49,8 @@ def test_standalone_server_is_a_quorum(run: Run, hosts: str) -> None:
     (ensemble,) = report(run, "ensemble")
     (one,) = ensemble.pop("servers")
     counts = {"voters": 1, "quorum": 1, "up": 1, "tolerates": 0}
-    assert ensemble == {**counts, "has_quorum": True, "source": "mntr"}
+    assert ensemble == {**counts, "has_quorum": True,
+        "leader_answers": True, "source": "mntr"}
     known = {"server": server, "role": "standalone", "version": version, "behind": 0}
     assert one.items() >= known.items()
     assert one["connections"] >= 1
@@ -214,6 +216,23 @@ def test_server_that_looks_for_a_leader_is_up() -> None:
     assert _summary(quorum) == (
         "2 of 3 voters up, 1 looking for a leader, quorum 2: no more may fail"
     )
+
+
+def test_silent_leader_is_reported() -> None:
+    """Followers serve on until they miss a frozen leader, for syncLimit; no write is answered."""
+    followers, silent = [answers("follower"), answers("follower")], answers("")
+    quorum = quorum_of([*followers, silent], members(3))
+    assert (quorum.is_met, quorum.is_led) == (True, False)
+    assert _summary(quorum) == (
+        "2 of 3 voters up, quorum 2: no more may fail; the leader does not answer, and nothing is "
+        "written until it does, or another one is elected"
+    )
+    findings = list(judge_ensemble([*followers, silent], quorum, 3, has_names=False))
+    assert [each.text for each in findings][1:] == ["the leader does not answer"]
+    # One that was not asked may lead.
+    assert quorum_of(followers, members(3)).is_led
+    assert quorum_of([*followers, silent], None).is_led
+    assert quorum_of([*followers, answers("leader")], members(3)).is_led
 
 
 async def test_each_failure_of_a_server_is_a_state() -> None:

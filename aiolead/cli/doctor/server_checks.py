@@ -184,6 +184,10 @@ def judge_ensemble(
     else:
         text = f"{text}: {tolerates} more may fail"
     yield level.finding("quorum", text, advice, **details)
+    if not quorum.is_led:
+        text = "the leader does not answer"
+        advice = "nothing is written until it does, or another one is elected: look at its log"
+        yield Level.FAIL.finding("quorum", text, advice, **details)
     if voters > 1 and voters % 2 == 0:
         text = f"{voters} voters survive no more failures than {voters - 1}, and are slower"
         yield Level.WARN.finding("quorum", text, "make it odd, with an observer perhaps", **details)
