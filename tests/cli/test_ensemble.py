@@ -49,8 +49,7 @@ def test_standalone_server_is_a_quorum(run: Run, hosts: str) -> None:
     (ensemble,) = report(run, "ensemble")
     (one,) = ensemble.pop("servers")
     counts = {"voters": 1, "quorum": 1, "up": 1, "tolerates": 0}
-    assert ensemble == {**counts, "has_quorum": True,
-        "leader_answers": True, "source": "mntr"}
+    assert ensemble == {**counts, "has_quorum": True, "leader_answers": True, "source": "mntr"}
     known = {"server": server, "role": "standalone", "version": version, "behind": 0}
     assert one.items() >= known.items()
     assert one["connections"] >= 1
