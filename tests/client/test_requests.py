@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from client.fake_server import FakeServer
-from kit.clients import SESSION, Link, connect, eventually
+from kit.clients import PATIENCE, SESSION, Link, connect, eventually
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -385,7 +385,8 @@ async def test_requests_in_flight_are_limited(zk: EmbeddedServer) -> None:
 
 
 async def test_too_many_requests_are_refused_before_anything_is_sent(zk: EmbeddedServer) -> None:
-    async with connect(zk, limits=Limits(max_queued=100)) as client:
+    limits = Limits(max_queued=100)
+    async with connect(zk, limits=limits, server_version="3.8") as client:
         zk.pause()
         # The first one leaves at once.
         kept = [client.create("/n-", mode=CreateMode.PERSISTENT_SEQUENTIAL) for _ in range(101)]
@@ -397,6 +398,8 @@ async def test_too_many_requests_are_refused_before_anything_is_sent(zk: Embedde
             with pytest.raises(TooManyRequestsError) as refused:
                 ask()
             assert refused.value.outcome is Outcome.NOT_APPLIED
+        with anyio.fail_after(PATIENCE), pytest.raises(TooManyRequestsError):
+            await client.get_all_children_number("/")  # made again for each connection
         zk.resume()
         for reply in kept:
             await reply
