@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session.script import waited
 
-from aiolead._client.net.host_list import Backoff
+from aiolead._client.net.host_list import MANY, Backoff
 from aiolead._session.timing import Timing
 
 
@@ -90,7 +90,21 @@ def test_pauses_double_after_an_immediate_retry_and_start_over_after_a_success(
     backoff = Backoff(Longest())
     for _ in range(2):
         assert [backoff.delay(session_timeout) for _ in pauses] == pauses
-        backoff.succeeded()
+        backoff.succeeded(0.0, session_timeout, is_shared=False)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_session_that_another_client_takes_is_taken_back_later_and_later(is_shared: bool) -> None:
+    backoff, now, timeout = Backoff(Longest()), 0.0, 4.0
+    pauses = []
+    for _ in range(12):
+        backoff.succeeded(now, timeout, is_shared=is_shared)
+        pauses.append(backoff.delay(timeout))
+        now += pauses[-1] + 0.2
+    later = [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0] if is_shared else [0.0] * (12 - MANY)
+    assert pauses == [0.0] * MANY + later
+    backoff.succeeded(now + 2 * timeout, timeout, is_shared=is_shared)  # it has lasted
+    assert backoff.delay(timeout) == 0.0
 
 
 def test_pauses_are_drawn_from_the_whole_range() -> None:

@@ -15,6 +15,7 @@ Within a group the order is random.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from ..._util.name_lookup import is_literal
@@ -148,26 +149,47 @@ class HostList:
 FIRST = 0.05
 LONGEST = 1.0
 
+MANY = 4
+"""How many connections of a session that another process may have are replaced at once within one
+session timeout. More of them are probably lost to that process, which resumes the session, too.
+"""
+
 
 class Backoff:
     """Exponential back-off with full jitter: a random part of a limit that doubles each round.
 
     The first retry after a success is immediate. The limit is at most a tenth of the session
-    timeout, since the session must outlive the wait.
+    timeout, since the session must outlive the wait. Two clients that take one session from each
+    other go on with longer pauses, a quarter of it at most: each success has renewed what is held.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._round = 0
+        self._successes: deque[float] = deque(maxlen=MANY)
+        """When the last connections with a session that may be shared were lost."""
+        self._is_contested = False
+        """Whether another client takes the session again and again."""
 
-    def succeeded(self) -> None:
-        """Reset after a session was established; a bare TCP connection is no success."""
-        self._round = 0
+    def succeeded(self, now: float, session_timeout: float, *, is_shared: bool) -> None:
+        """Reset after a session was established; a bare TCP connection is no success.
+
+        `is_shared`: another process may have the session.
+        """
+        lately = self._successes
+        if not is_shared or (lately and now - lately[-1] > session_timeout):
+            lately.clear()  # this connection has lasted
+        is_often = len(lately) == MANY and now - lately[0] <= session_timeout
+        self._is_contested = is_often or (self._is_contested and len(lately) == MANY)
+        if not self._is_contested:
+            self._round = 0
+        lately.append(now)
 
     def delay(self, session_timeout: float) -> float:
         """Return the seconds to wait before the next round."""
         self._round += 1
         if self._round == 1:
             return 0.0
-        limit = min(FIRST * 2 ** min(self._round - 2, 16), LONGEST, session_timeout / 10)
+        longest = session_timeout / (4 if self._is_contested else 10)
+        limit = min(FIRST * 2 ** min(self._round - 2, 16), LONGEST, longest)
         return self._rng.uniform(0.0, limit)

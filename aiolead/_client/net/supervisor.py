@@ -417,8 +417,9 @@ class Supervisor:
             return "refused" if isinstance(why, ServerHungUp) else "failed"
         self._core.reporting.connection_lost(name, why)
         self._failures.clear()
-        if clock() - opened_at >= min(LASTING, self._machine.timing.patience / 20):
-            self._backoff.succeeded()
+        now, patience = clock(), self._machine.timing.patience
+        if now - opened_at >= min(LASTING, patience / 20):
+            self._backoff.succeeded(now, patience, is_shared=self._machine.is_passed_on)
         return "served"
 
     def _explained(self, why: Exception) -> Exception:
