@@ -503,6 +503,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.recipe:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
     "_recipes.neighbours:refuse_items": "yes or no for each name",
+    "_recipes.queues:_checked_delay": "an argument of the caller",
     "_recipes.queues:ItemProducer._refuse_others": "yes or no for each name",
     "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches:WatchRegistry.rearm": "two zxids, of which one may be infinite",
