@@ -160,7 +160,7 @@ class Backoff:
 
     The first retry after a success is immediate. The limit is at most a tenth of the session
     timeout, since the session must outlive the wait. Two clients that take one session from each
-    other go on with longer pauses, a quarter of it at most: each success has renewed what is held.
+    other go on with longer pauses, a quarter of it at most: each success has renewed the holds.
     """
 
     def __init__(self, rng: random.Random) -> None:

@@ -341,6 +341,9 @@ class Supervisor:
             if opened is None:
                 return "failed"
             address, carrier = opened
+            if self._machine.state.is_final:  # the client was closed at this moment
+                await carrier.aclose()
+                return "failed"
             outcome = await self._serve(carrier, server, address, labels.pop(address))
             if outcome == "served" or self._machine.state.is_final:
                 break
@@ -371,9 +374,6 @@ class Supervisor:
         Returns `served` after a connection with a session, `refused` if the server accepted the
         connection and then closed it without a word, else `failed`. `name` is for errors and logs.
         """
-        if self._machine.state.is_final:  # closed since the connection was opened
-            await carrier.aclose()
-            return "failed"
         host, port = server
         self._doing = {name: "no answer to the handshake yet"}
         connection = self.connection = ServerConnection(
