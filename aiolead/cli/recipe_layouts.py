@@ -337,7 +337,7 @@ def _done_by(data: bytes | None) -> str:
 def _by_data(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     stat, data = tree.get(path) or (None, None)
     if data == BARRIER_MARK:
-        return OtherRecipe(path, "barrier")
+        return OtherRecipe(path, "barrier", note="set: processes wait at it")
     limit = limit_in(path, stat, data)
     if limit is None:
         return None
@@ -363,12 +363,14 @@ def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
         return None
     if READY in children and children[READY][0].ephemeral_owner:
         return None
+    instances = {name: _instance(name, children[name][1]) for name in sorted(others)}
     members = tuple(
-        RecipeMember(join(path, name), _identity(name, children[name][1]), children[name][0])
-        for name in sorted(others)
+        RecipeMember(
+            join(path, name), where or _identity(name, children[name][1]), children[name][0]
+        )
+        for name, (_, where) in instances.items()
     )
-    services = {_service_of(name, children[name][1]) for name in others}
-    if services == {basename(path)}:
+    if {service for service, _ in instances.values()} == {basename(path)}:
         kind = "service"
     elif READY in children or all(map(_UNIQUE.fullmatch, others)):
         kind = "double barrier"
@@ -389,16 +391,20 @@ def _identity(name: str, data: bytes | None) -> str:
     return name
 
 
-def _service_of(name: str, data: bytes | None) -> str:
-    """The service of the instance in a znode's data; empty if there is none."""
+def _instance(name: str, data: bytes | None) -> tuple[str, str]:
+    """The service of the instance in a znode's data, and its address; empty if there is none."""
     if not data or len(data) > MOST_DATA or not data.startswith(b"{"):
-        return ""
+        return "", ""
     try:
         instance = parsing.json_object(data)
     except MalformedError:
-        return ""
-    service = instance.get("name")
-    return service if instance.get("id") == name and isinstance(service, str) else ""
+        return "", ""
+    service, host = instance.get("name"), instance.get("address")
+    if instance.get("id") != name or not isinstance(service, str):
+        return "", ""
+    port = instance.get("port") or instance.get("sslPort")
+    where = host if isinstance(host, str) else ""
+    return service, f"{where}:{port}" if where and type(port) is int else where
 
 
 def letter_in(data: bytes) -> DeadLetter | None:

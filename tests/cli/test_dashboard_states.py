@@ -197,6 +197,10 @@ def test_age_of_the_data_is_shown(
     tile = page.locator("#tile-age dd")
     expect(tile.first).to_have_text(re.compile(f"^{age}$"))
     expect(tile.last).to_have_text(f"as of {note}" if note else "")
+    advice = {"The dashboard does not answer": "still running", "No connection": "aiolead doctor"}
+    wanted = next((text for begin, text in advice.items() if status.startswith(begin)), "")
+    expect(page.locator("#advice")).to_contain_text(wanted)
+    expect(page.locator("#advice")).to_be_visible(visible=bool(wanted))
     well = "servers not asked yet" if status == "Live" else "last known"
     expect(page.locator("#tile-problems .note")).to_have_text(well)
 

@@ -163,6 +163,10 @@ def test_recipes_without_contenders_are_recognized(znodes: list[str], kind: str 
 def test_service_is_recognized_by_its_data() -> None:
     instance = json.dumps({"name": "web", "id": UUID, "address": "10.0.0.7", "port": 80}).encode()
     assert shown((f"!/services/web/{UUID}", instance)) == {"/services/web": "service"}
+    scene = Scene(("/",))
+    scene.put(f"/services/web/{UUID}", NOTHING._replace(ephemeral_owner=OWNER), instance)
+    scene.settle(1.0)
+    assert [one.identity for one in scene.others[0].members] == ["10.0.0.7:80"]
     assert shown((f"!/services/other/{UUID}", instance)) == {"/services/other": "double barrier"}
 
 
@@ -280,7 +284,7 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
     assert (code, [line.split("  ", 1)[1] for line in out], err) == (
         0,
         [
-            "/barrier  barrier",
+            "/barrier  barrier: set: processes wait at it",
             "/doubles  double barrier: 1 member: host:7",
             "/group  group: 4 members: web-0, web-1, web-2, ...",
             "/limit  rate limit: 100 in 60 s, at most 20 at once",

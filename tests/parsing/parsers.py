@@ -358,7 +358,7 @@ PARSERS: tuple[Parser, ...] = (
     of_name(
         "recipes by their layouts", _recipe_at,
         "cli.recipe_layouts: _composite _items _items_in _is_member _identity _members",
-        "cli.recipe_layouts: _service_of semaphore_layout items_of _claimant needs_data letter_in",
+        "cli.recipe_layouts: _instance semaphore_layout items_of _claimant needs_data letter_in",
         "cli.contender_queue: permits_of",
     ),
     of_name(

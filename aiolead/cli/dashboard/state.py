@@ -205,6 +205,7 @@ def _commands(path: str, kind: str) -> list[str]:
     """Commands to look further; none for a path that a shell might take for another one."""
     if render.escaped(path) != path:
         return []
+    kind = "queue" if kind.endswith("queue") else kind
     is_contended = kind in ("lock", "read/write lock", "semaphore", "unknown")
     found = _COMMANDS.get(kind, ("contenders {}", "doctor {}") if is_contended else ("tree {}",))
     return [f"aiolead {each.format(shlex.quote(path))}" for each in found]

@@ -119,6 +119,12 @@ function show() {
     : "None since the dashboard was started.");
 }
 
+/** What to do where the page shows old data. */
+const ADVICE = {
+  lost: "Is “aiolead dashboard” still running, and can this browser reach it? The page connects again by itself.",
+  cut: "The dashboard waits for a server. “aiolead doctor” says what is wrong on the way.",
+};
+
 function showStatus() {
   const silent = (performance.now() - heard) / 1000;
   const { session } = state;
@@ -136,6 +142,8 @@ function showStatus() {
   }
   set(document.body, "data-live", how);
   say($("status"), text);
+  $("advice").hidden = !ADVICE[how];
+  say($("advice"), ADVICE[how] ?? "");
   // Without ZooKeeper, news of the command make the state no newer.
   const asOf = session?.is_current ? shownAt : session?.as_of ?? null;
   tile("age", asOf ? age(now() - asOf) : "–", how === "live" || !asOf ? "" : `as of ${clock(asOf)} UTC`,
