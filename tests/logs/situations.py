@@ -225,7 +225,7 @@ CONNECTED = "I connected to zk:N: session 0xN"
 
 SITUATIONS: list[Situation] = [
     Situation(
-        name="no server, or a wrong port",
+        name="wrong port",
         scene=nobody,
         why="Connection refused",
         doctor=[
@@ -237,7 +237,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a name that does not resolve",
+        name="unknown name",
         scene=at("zk.invalid:2181"),
         why="Name or service not known",
         doctor=[
@@ -249,7 +249,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a server that does not answer",
+        name="silent server",
         scene=behaving(hostile.silence, session_timeout=2.0),
         why="no answer to the handshake in time",
         doctor=[
@@ -259,7 +259,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a server that hangs up",
+        name="hang-up",
         scene=behaving(hostile.close),
         why=f"{Q}, or a port for TLS?",
         doctor=[
@@ -269,7 +269,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a web server",
+        name="web server",
         scene=behaving(hostile.http),
         why="this is not ZooKeeper's protocol: it is an answer of an HTTP server, beginning with "
         "'HTTP/1.1 400 Bad Request': is this the port of a ZooKeeper server?",
@@ -283,7 +283,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a server of an unknown protocol",
+        name="unknown protocol",
         scene=behaving(hostile.noise),
         why="a frame of -172923614 bytes, where 0 to 67108864 are allowed: is this the port of a "
         "ZooKeeper server?",
@@ -297,7 +297,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a port for TLS, spoken to in plain text",
+        name="plain text to a TLS port",
         scene=tls_port(tls=False),
         why=f"{Q}, or a port for TLS?",
         doctor=[
@@ -313,7 +313,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="TLS to a port for plain text",
+        name="TLS to a plain port",
         scene=plain_port,
         why="TLS: the server closed the connection during the handshake: a plain-text port?",
         doctor=[
@@ -324,7 +324,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a certificate of another host",
+        name="certificate of another host",
         scene=tls_port(NAME),
         why="TLS: the server's certificate was refused: IP address mismatch, certificate is not "
         "valid for '127.0.0.1': set server_hostname (--tls-hostname) if the servers have another "
@@ -340,7 +340,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a certificate of an unknown authority",
+        name="unknown authority",
         scene=tls_port(trusted=False),
         why="TLS: the server's certificate was refused: unable to get local issuer certificate: "
         "set ca (--tls-ca) to the authority of the servers",
@@ -352,7 +352,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="an expired certificate",
+        name="expired certificate",
         scene=tls_port(expires=datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)),
         why="TLS: the server's certificate was refused: certificate has expired",
         doctor=[
@@ -363,7 +363,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a missing client certificate",
+        name="missing client certificate",
         scene=tls_port(wants_client=True),
         why="TLS: the server wants a certificate of this client: set cert (--tls-cert) (tlsv13 "
         "alert certificate required)",
@@ -374,7 +374,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a refused client certificate",
+        name="refused client certificate",
         scene=tls_port(wants_client=True, client="me@example.org"),
         why="TLS: the server does not trust the authority of this client's certificate (tlsv1 "
         "alert unknown ca)",
@@ -395,7 +395,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a read-only server",
+        name="read-only server",
         scene=without_quorum(grants_sessions=True),
         why=f"{Q}, or a port for TLS?",
         doctor=[
@@ -405,7 +405,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a wrong password",
+        name="wrong password",
         scene=wrong_password,
         log=["W session 0xN has ended: zk:N: the server refused the SASL login"],
         error="AuthFailedError: zk:N: the server refused the SASL login",
@@ -418,7 +418,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="no login where one is required",
+        name="missing login",
         scene=login_wanted,
         log=[
             CONNECTED,
@@ -444,7 +444,7 @@ SITUATIONS: list[Situation] = [
         ],
     ),
     Situation(
-        name="a path that the ACL forbids",
+        name="forbidden path",
         scene=forbidden_path,
         log=[CONNECTED],
         error="NoAuthError: not allowed by the znode's ACL: /l",

@@ -115,10 +115,10 @@ BROKE = (
 )
 
 LOSSES: dict[str, tuple[Callable[[Held], object], list[str]]] = {
-    "an expired session": (expire, [HUNG_UP, "{what} lost (token N): the session expired"]),
-    "a deleted znode": (delete, ["{what} lost (token N): the znode was deleted by somebody else"]),
-    "a changed ACL": (forbid, ["{what} lost (token N): the servers refused to confirm the znode"]),
-    "a frozen process": (
+    "expired session": (expire, [HUNG_UP, "{what} lost (token N): the session expired"]),
+    "deleted znode": (delete, ["{what} lost (token N): the znode was deleted by somebody else"]),
+    "changed ACL": (forbid, ["{what} lost (token N): the servers refused to confirm the znode"]),
+    "frozen process": (
         freeze,
         [
             f"{STOOD_STILL}: its event loop was blocked, or the process or its machine was frozen",
@@ -128,7 +128,7 @@ LOSSES: dict[str, tuple[Callable[[Held], object], list[str]]] = {
             ),
         ],
     ),
-    "a server that dies": (
+    "dead server": (
         cut,
         [
             BROKE,
@@ -202,7 +202,7 @@ BEHIND = (
 )
 
 REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str]]] = {
-    "a foreign znode in front": (
+    "foreign znode": (
         foreign,
         "lock --wait 0.5 /l -- true",
         75,
@@ -215,7 +215,7 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
             ),
         ],
     ),
-    "a server that throttles": (
+    "throttling server": (
         overloaded,
         "lock /l -- true",
         0,
@@ -226,20 +226,20 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
             ),
         ],
     ),
-    "a refused number of leaders": (
+    "refused leaders": (
         nothing,
         "run --leaders 0 /l -- true",
         2,
         ["--leaders: must be from 1 to 1000, not 0"],
     ),
-    "a refused number of permits": (
+    "refused permits": (
         nothing,
         "lock --slots 0 /l -- true",
         2,
         ["--slots: must be 1 or more, not 0"],
     ),
-    "a refused path": (nothing, "lock l -- true", 2, ["path: must start with '/', not 'l'"]),
-    "a refused time": (
+    "refused path": (nothing, "lock l -- true", 2, ["path: must start with '/', not 'l'"]),
+    "refused time": (
         nothing,
         "lock --grace 9 /l -- true",
         2,
@@ -250,7 +250,7 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
             )
         ],
     ),
-    "a refused login": (
+    "refused login": (
         nothing,
         "lock --sasl gssapi:x /l -- true",
         2,

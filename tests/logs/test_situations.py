@@ -14,6 +14,7 @@ import pytest
 from kit.cli import WITHIN, Command, environment, objects
 from logs.log_lines import Lines, lines_of
 from logs.situations import SITUATIONS, Scene, Situation
+from logs.test_held_situations import LOSSES, REFUSALS
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -140,7 +141,7 @@ except aiolead.errors.ConnectFailed:
 
 
 def test_program_without_configuration_prints_the_warnings_alone(tmp_path: Path) -> None:
-    (row,) = (row for row in SITUATIONS if row.name == "a web server")
+    (row,) = (row for row in SITUATIONS if row.name == "web server")
     with row.scene(tmp_path) as scene:
         printed = subprocess.run(
             [sys.executable, "-c", DEFAULT, scene.hosts, "5"],
@@ -220,3 +221,17 @@ def test_doctor_finds_the_situation(row: Situation, tmp_path: Path) -> None:
     ] == row.wanted_doctor
     assert code == (row.command[0] if row.doctor else 0)
     assert command.err.rest() == []
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def test_page_lists_the_situations() -> None:
+    page = Path(aiolead.__file__).parents[1] / "docs" / "reference" / "logging.md"
+    section = page.read_text("utf-8").partition("## Tested situations\n")[2]
+    ours, others, *_ = (" ".join(item.split()) for item in section.split("\n* ")[1:])
+    assert ours.partition("metrics: ")[2].split(", ") == [row.name for row in SITUATIONS]
+    names = [*LOSSES, *REFUSALS]
+    assert all(name in others or name.removeprefix("refused ") in others for name in names)
+    for file in re.findall(r"`(tests/[^`]+)`", section):
+        assert (page.parents[2] / file).is_file()
