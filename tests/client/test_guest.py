@@ -202,33 +202,6 @@ async def test_scopes_cancel_own_tasks_and_nothing_else_does() -> None:
 
 
 @on_asyncio
-@pytest.mark.parametrize("repeated", [1, 3])
-async def test_cancel_all_closes_the_session(server: ThreadedServer, repeated: int) -> None:
-    """So does `asyncio.run` after `SystemExit`, and many programs on SIGTERM."""
-    held = asyncio.Event()
-
-    async def program() -> None:
-        async with connect(server) as client, Lock(client, "/cancel-all"):
-            held.set()
-            await asyncio.sleep(60)
-
-    kept = asyncio.all_tasks()
-    asyncio.create_task(program())  # noqa: RUF006 - all_tasks has it
-    await held.wait()
-    mine = asyncio.all_tasks() - kept
-    assert len(mine) > 2
-    closes = server.requests["CLOSE_SESSION"]
-    for _ in range(repeated):
-        for each in mine:
-            each.cancel()
-        await asyncio.sleep(0)
-    results = await asyncio.gather(*mine, return_exceptions=True)
-    assert {type(each) for each in results} == {asyncio.CancelledError, type(None)}
-    assert server.sessions() == {}
-    assert server.requests["CLOSE_SESSION"] == closes + 1
-
-
-@on_asyncio
 async def test_client_survives_that_its_tasks_are_cancelled(server: ThreadedServer) -> None:
     """Clean-up code cancels all other tasks, and its own task goes on."""
     async with connect(server) as client, Lock(client, "/survives") as held:

@@ -364,27 +364,39 @@ async def test_native_cancellation_while_a_real_server_starts_is_put_off(face: s
 
 @on_asyncio
 @pytest.mark.parametrize("repeated", [1, 3])
-async def test_cancel_all_closes_the_session_at_the_embedded_server(repeated: int) -> None:
-    """The server of a test or a demo ends after its clients, as its block is around theirs."""
+@pytest.mark.parametrize("where", ["around the client", "in a thread"])
+async def test_cancel_all_closes_the_session(
+    served: ThreadedServer, where: str, repeated: int
+) -> None:
+    """So do `asyncio.run` after `SystemExit`, and many programs on SIGTERM.
+
+    The server of a test or a demo ends after its clients, as its block is around theirs.
+    """
     held = asyncio.Event()
-    server = EmbeddedServer()
+    own = EmbeddedServer()
+    server = own if where == "around the client" else served
+    closes = 0 if server is own else served.requests["CLOSE_SESSION"]
 
     async def program() -> None:
-        async with server, connect(server) as client, Lock(client, "/cancel-all"):
-            held.set()
-            await asyncio.sleep(60)
+        async with AsyncExitStack() as stack:
+            if server is own:
+                await stack.enter_async_context(own)
+            async with connect(server) as client, Lock(client, "/cancel-all"):
+                held.set()
+                await asyncio.sleep(60)
 
     kept = asyncio.all_tasks()
     asyncio.create_task(program())  # noqa: RUF006 - all_tasks has it
     await held.wait()
     mine = asyncio.all_tasks() - kept
+    assert len(mine) > 2
     for _ in range(repeated):
         for each in mine:
             each.cancel()
         await asyncio.sleep(0)
     results = await asyncio.gather(*mine, return_exceptions=True)
     assert {type(each) for each in results} == {asyncio.CancelledError, type(None)}
-    assert server.requests["CLOSE_SESSION"] == 1
+    assert server.requests["CLOSE_SESSION"] == closes + 1
     assert server.sessions() == {}
 
 
