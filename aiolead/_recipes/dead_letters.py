@@ -91,7 +91,8 @@ class AttemptLimit:
         dead_letters: the path of the queue that it moves to, if it moves to one.
         acl: of dead letters, and of paths that have to be created.
         results: the path of the results, if `add_result` writes one.
-        add_result: adds to the transaction the result of the item of that name, with the reason.
+        add_result: adds to the transaction the result of the item of that name, with the reason and
+            the attempts.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class AttemptLimit:
         acl: Sequence[ACL] | None,
         *,
         results: str | None = None,
-        add_result: Callable[[Transaction, str, str], object] | None = None,
+        add_result: Callable[[Transaction, str, str, int], object] | None = None,
     ) -> None:
         self.most = most
         self._client = client
@@ -138,7 +139,7 @@ class AttemptLimit:
             transaction.create(path, letter, mode=mode, acl=self._acl)
         if self._add_result is not None:
             note = f"given up after {attempts} attempts: {why}"
-            self._add_result(transaction, item.rpartition("/")[2], note)
+            self._add_result(transaction, item.rpartition("/")[2], note, attempts)
 
     def warn(self, item: str, error: AioleadError) -> None:
         """Log that an item could not be given up: it stays, and rests for longer and longer."""

@@ -167,7 +167,11 @@ def decode(body: bytes) -> Content:
 
 def decode_values(codec: Codec[Any], body: bytes) -> Content:
     """Decode an item, and its parts by a codec; raises ValueError if it is no item."""
-    content = decode(body)
+    return with_values(codec, decode(body))
+
+
+def with_values(codec: Codec[Any], content: Content) -> Content:
+    """Decode the parts of an item by a codec."""
     try:
         values = tuple(codec.decode(part) for part in content.parts)
     except Exception as error:

@@ -183,6 +183,11 @@ class ItemProducer:
         return look
 
 
+def encoded_by(codec: Codec[Any] | None, data: Any) -> bytes:
+    """Encode a caller's data, bytes without a codec; else raise `ConfigurationError`."""
+    return checked_bytes(data) if codec is None else encoded(codec, data, name="data")
+
+
 C = TypeVar("C", bound=Claimed)
 
 if TYPE_CHECKING:
@@ -432,15 +437,10 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
     async def _put(self, prefix: str, items: Iterable[V]) -> list[str]:
         if isinstance(items, (bytes, bytearray, str)):
             raise ConfigurationError("items: must be several of them, each bytes; or use put()")
-        bodies = [encode([self._encoded(data)]) for data in items]
+        bodies = [encode([encoded_by(self._codec, data)]) for data in items]
         if not bodies:
             raise ConfigurationError("items: must not be empty")
         return await self._producer.put(prefix, bodies)
-
-    def _encoded(self, data: Any) -> bytes:
-        if self._codec is None:
-            return checked_bytes(data)
-        return encoded(self._codec, data, name="data")
 
 
 @final

@@ -12,16 +12,16 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
 
 import anyio
 import anyio.lowlevel
 
 from .._util.parsing import MalformedError, json_object, real
-from ..abc import CoordinationClient, FencedClient, Transaction
+from ..abc import CoordinationClient, FencedClient, Reply, Transaction
 from ..errors import (
     AioleadError,
     ConfigurationError,
@@ -32,21 +32,23 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
-from .claims import Claimed, claim_item
+from .claims import Claimed, attempts_of, claim_item
+from .codec import Codec, checked_codec, decoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit, checked_limit, checked_retries
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
-from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames
-from .queues import Consumption, ItemProducer
-from .reading import catch_up
+from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames, with_values
+from .queues import Consumption, ItemProducer, encoded_by
+from .reading import catch_up, look_at_all
 from .recipe import (
     OnDisconnect,
+    OnInvalid,
     checked_acl,
-    checked_bytes,
     checked_client,
     checked_count,
     checked_identity,
     checked_number,
+    checked_on_invalid,
     checked_path,
     checked_text,
 )
@@ -54,7 +56,13 @@ from .trimming import Trimmer
 from .view import ChildReader, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
     from .hold import Place
+
+    V = DefaultTypeVar("V", default=bytes)
+else:
+    V = TypeVar("V")
 
 
 class TaskPhase(enum.Enum):
@@ -79,6 +87,7 @@ class TaskState:
             it waits.
         progress: from 0.0 to 1.0, as the worker reported it; None if it did not.
         note: the note of the report, or why the task failed.
+        attempts: how often it was claimed, as of the last claim that was seen; see `Task.attempts`.
     """
 
     task: str
@@ -87,18 +96,22 @@ class TaskState:
     since: float | None = None
     progress: float | None = None
     note: str = ""
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(Generic[V]):
     """The result of a task.
 
     Attributes:
         task: its name.
-        data: as the worker gave it.
+        data: as the worker gave it, in bytes.
         worker: the worker that finished it.
         is_failed: whether it failed.
         note: why it failed.
+        attempts: how often the task was claimed; see `Task.attempts`.
+        value: `data` as the board's `codec` decodes them. None if there are no data, and the codec
+            refuses that.
     """
 
     task: str
@@ -106,6 +119,8 @@ class TaskResult:
     worker: str
     is_failed: bool = False
     note: str = ""
+    attempts: int = 0
+    value: V | None = field(default=None, compare=False)
 
 
 MAX_NOTE = 4096
@@ -145,14 +160,19 @@ class Progress:
         return cls(worker, progress if 0 <= progress <= 1 else None, note, is_paused)
 
 
-def encode_result(result: TaskResult) -> bytes:
+def encode_result(result: TaskResult[Any]) -> bytes:
     """Encode a result, without the task's name: the znode has it."""
-    head = {"worker": result.worker, "failed": result.is_failed, "note": result.note}
+    head = {
+        "worker": result.worker,
+        "failed": result.is_failed,
+        "note": result.note,
+        "attempts": result.attempts,
+    }
     return _line(head) + b"\n" + result.data
 
 
-def decode_result(task: str, body: bytes) -> TaskResult:
-    """Decode the result of a task; raises ValueError if it is invalid."""
+def decode_result(task: str, body: bytes) -> TaskResult[Any]:
+    """Decode the result of a task, except for its value; raises ValueError if it is invalid."""
     head, newline, data = body.partition(b"\n")
     if not newline:
         raise MalformedError("its first line does not end")
@@ -163,7 +183,10 @@ def decode_result(task: str, body: bytes) -> TaskResult:
     worker, failed, note = (fields.get(name) for name in ("worker", "failed", "note"))
     if not (isinstance(worker, str) and isinstance(failed, bool) and isinstance(note, str)):
         raise MalformedError("its first line lacks worker, failed or note")
-    return TaskResult(task, data, worker, failed, note)
+    attempts = fields.get("attempts")
+    if type(attempts) is not int or not 0 <= attempts < 1 << 32:
+        attempts = 0  # it is for people
+    return TaskResult(task, data, worker, failed, note, attempts)
 
 
 def _checked_note(note: str) -> str:
@@ -178,18 +201,24 @@ class Results:
     """The results below a path; at a quarter more than `keep`, the oldest are deleted."""
 
     def __init__(
-        self, client: CoordinationClient, path: str, keep: int, acl: Sequence[ACL] | None
+        self,
+        client: CoordinationClient,
+        path: str,
+        keep: int,
+        acl: Sequence[ACL] | None,
+        codec: Codec[Any] | None,
     ) -> None:
         self.path = path
+        self.codec = codec
         self._client = client
         self.acl = acl
         self.trimmer: Trimmer = Trimmer(client, path, keep, "Until then the result is kept")
 
-    async def wait_for(self, task: str, task_path: str) -> TaskResult:
+    async def wait_for(self, task: str, task_path: str) -> TaskResult[Any]:
         """Wait for the result of a task; see `TaskBoard.result`."""
         client, path = self._client, join(self.path, task)
 
-        async def attempt() -> TaskResult:
+        async def attempt() -> TaskResult[Any]:
             has_caught_up = False
             while True:
                 with suppress(NoNodeError):
@@ -223,16 +252,23 @@ class Results:
             for watch in watches:
                 watch.close()
 
-    async def _read(self, task: str, path: str) -> TaskResult:
+    async def _read(self, task: str, path: str) -> TaskResult[Any]:
         body, stat = await self._client.get(path)
         try:
-            return decode_result(task, body)
+            result = decode_result(task, body)
         except ValueError as error:
             raise InvalidDataError(path, error, version=stat.version) from error
+        try:
+            value = decoded(self.codec or Codec.raw(), path, result.data, stat)
+        except InvalidDataError:
+            if result.data:
+                raise
+            value = None
+        return replace(result, value=value)
 
 
 @final
-class Task(Claimed):
+class Task(Claimed, Generic[V]):
     """A task, held for the body of an `async with`.
 
     It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
@@ -245,7 +281,7 @@ class Task(Claimed):
 
     def __init__(
         self,
-        contest: Contest[Task],
+        contest: Contest[Any],
         place: Place,
         on_lost: Callable[[], object],
         on_released: Callable[[], object] | None = None,
@@ -263,6 +299,12 @@ class Task(Claimed):
     def data(self) -> bytes:
         """The data of the task."""
         return self._claim.content.parts[0]
+
+    @property
+    def value(self) -> V:
+        """The data of the task, as the board's `codec` decodes them."""
+        value: V = self._claim.content.values[0]
+        return value
 
     async def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
@@ -285,8 +327,10 @@ class Task(Claimed):
             self._client.backend.spawn(self._report)
         await anyio.lowlevel.checkpoint()
 
-    async def finish(self, data: bytes = b"") -> None:
+    async def finish(self, data: V | bytes = b"") -> None:
         """Finish the task: delete it and write its result, `data`, in one transaction.
+
+        With a `codec`, that encodes the data; empty bytes, the default, are no data.
 
         Returns once the servers have confirmed. The body goes on, but holds nothing. A task has one
         result: further calls have no effect.
@@ -298,19 +342,21 @@ class Task(Claimed):
 
         Cancellation, on connection loss: as `QueueItem.ack`.
         """
-        await self._conclude(TaskResult(self.name, checked_bytes(data), self.identity))
+        await self._conclude(data)
 
-    async def fail(self, note: str, data: bytes = b"") -> None:
+    async def fail(self, note: str, data: V | bytes = b"") -> None:
         """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
 
         `note` says why, in at most 4,096 bytes. To let another worker try, leave the body instead.
         """
-        note = _checked_note(note)
-        result = TaskResult(self.name, checked_bytes(data), self.identity, True, note)
-        await self._conclude(result)
+        await self._conclude(data, _checked_note(note), is_failed=True)
 
-    async def _conclude(self, result: TaskResult) -> None:
-        results, body = self._results, encode_result(result)
+    async def _conclude(self, data: Any, note: str = "", *, is_failed: bool = False) -> None:
+        results = self._results
+        if not (isinstance(data, bytes) and not data):
+            data = encoded_by(results.codec, data)
+        result = TaskResult(self.name, data, self.identity, is_failed, note, self.attempts)
+        body = encode_result(result)
         path = join(results.path, self.name)
         was_done = self._is_done
         await with_parent(
@@ -357,16 +403,21 @@ class Task(Claimed):
 
 
 def _add_failure(
-    results: Results, identity: str, transaction: Transaction, task: str, note: str
+    results: Results,
+    identity: str,
+    transaction: Transaction,
+    task: str,
+    note: str,
+    attempts: int,
 ) -> None:
     """Add the result of a task that was given up to a transaction."""
-    body = encode_result(TaskResult(task, b"", identity, True, note))
+    body = encode_result(TaskResult(task, b"", identity, True, note, attempts))
     transaction.create(join(results.path, task), body, acl=results.acl)
     results.trimmer.trim_later()
 
 
-def _content(body: bytes) -> Content:
-    return Content((body,))
+def _content(codec: Codec[Any], body: bytes) -> Content:
+    return with_values(codec, Content((body,)))
 
 
 _PREFIX = "task-"
@@ -377,13 +428,15 @@ _NAMES = ItemNames(_PREFIX)
 class BoardView(View[Mapping[str, TaskState]]):
     """All tasks with their states, by name, in the order of submission. See `View`.
 
-    Reads only what has changed: a worker's report costs one read.
+    Reads only what has changed: a worker's report costs one read; a claim, and its end, two.
     """
 
     def __init__(self, client: CoordinationClient, path: str) -> None:
         super().__init__(client, path, partial(Reading, client, self._read))
+        self._attempts: dict[str, tuple[int, int]] = {}
+        """Of each task, the claim that was there as it was looked at, and its attempts by then."""
         tasks, claims, results = (join(path, name) for name in ("tasks", "claims", "results"))
-        # Of the tasks, only the names are read.
+        # Of the tasks, only the names are read, and the `Stat` as a claim comes or goes.
         self._tasks: ChildReader[TaskState] = ChildReader(
             client, tasks, lambda *_: None, is_wanted=_is_task
         )
@@ -399,22 +452,51 @@ class BoardView(View[Mapping[str, TaskState]]):
         tasks = await self._tasks.names(reading)
         working = await self._claims.read(reading)
         ended = await self._results.read(reading)
-        states = {name: working.get(name, TaskState(name, TaskPhase.WAITING)) for name in tasks}
+        attempts = await self._count_attempts(tasks, {name: of[0] for name, of in working.items()})
+        states = {
+            name: replace(
+                working[name][1] if name in working else TaskState(name, TaskPhase.WAITING),
+                attempts=attempts[name],
+            )
+            for name in tasks
+        }
         states |= ended
         names = sorted(states, key=lambda name: _NAMES.key(name) or (0, 0))
         return plain(MappingProxyType({name: states[name] for name in names}))
+
+    async def _count_attempts(
+        self, tasks: Sequence[str], claims: Mapping[str, int]
+    ) -> dict[str, int]:
+        """The attempts of all tasks; `claims` are those that are there, by their czxids."""
+        client, path = self._client, join(self._path, "tasks")
+        known = {name: self._attempts[name] for name in tasks if name in self._attempts}
+        looks: dict[str, Reply[Stat | None]] = {}
+
+        def look(name: str) -> Reply[Stat | None]:
+            looks[name] = client.exists(join(path, name))
+            return looks[name]
+
+        is_old = [name for name in tasks if known.get(name, (-1, 0))[0] != claims.get(name, 0)]
+        await look_at_all(is_old, look)
+        for name, reply in looks.items():
+            stat = reply.result()
+            known[name] = claims.get(name, 0), 0 if stat is None else attempts_of(stat)
+        self._attempts = known
+        return {name: count for name, (_, count) in known.items()}
 
 
 def _is_task(name: str) -> bool:
     return _NAMES.key(name) is not None
 
 
-def _working(name: str, data: bytes, stat: Stat) -> TaskState:
+def _working(name: str, data: bytes, stat: Stat) -> tuple[int, TaskState]:
+    """The claim of a task, by its czxid, and the state of the task."""
     said = Progress.decode(data) or Progress("")
     if said.is_paused:
-        return TaskState(name, TaskPhase.WAITING)
-    since = stat.ctime / 1000
-    return TaskState(name, TaskPhase.WORKING, said.worker or None, since, said.progress, said.note)
+        return stat.czxid, TaskState(name, TaskPhase.WAITING)
+    worker, since = said.worker or None, stat.ctime / 1000
+    state = TaskState(name, TaskPhase.WORKING, worker, since, said.progress, said.note)
+    return stat.czxid, state
 
 
 def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
@@ -425,11 +507,11 @@ def _ended(name: str, data: bytes, stat: Stat) -> TaskState:
         note = f"the result cannot be read: {error}"
         return TaskState(name, TaskPhase.FAILED, None, since, None, note)
     phase = TaskPhase.FAILED if result.is_failed else TaskPhase.DONE
-    return TaskState(name, phase, result.worker, since, None, result.note)
+    return TaskState(name, phase, result.worker, since, None, result.note, result.attempts)
 
 
 @final
-class TaskBoard(HoldingRecipe[Task]):
+class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
     """A task board: tasks for any worker, with progress and results for everybody.
 
         task = await board.submit(b"...")
@@ -450,6 +532,9 @@ class TaskBoard(HoldingRecipe[Task]):
     Args:
         client: the session.
         path: the path; `tasks`, `claims` and `results` below it are created if missing.
+        codec: the format of the data of tasks and results, for `submit`, `task.value`, `finish` and
+            `result.value`; defaults to unchanged bytes. A task that it refuses is invalid: see
+            `on_invalid`.
         max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
             `Queue.put`.
         retry_pause: for how long a task rests when its second attempt ends without a result; see
@@ -461,6 +546,7 @@ class TaskBoard(HoldingRecipe[Task]):
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
         identity: the worker's name, for observers; defaults to host name and process id.
+        on_invalid: called with the error of an invalid task, as for a `Queue`.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
         acl: of tasks, claims, results and their paths; defaults to the client's `default_acl`.
 
@@ -473,6 +559,7 @@ class TaskBoard(HoldingRecipe[Task]):
         client: CoordinationClient,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         max_tasks: int = 10_000,
         retry_pause: float = RETRY_PAUSE,
         max_attempts: int | None = None,
@@ -480,6 +567,7 @@ class TaskBoard(HoldingRecipe[Task]):
         keep_results: int = 1_000,
         report_every: float = 0.5,
         identity: str | None = None,
+        on_invalid: OnInvalid | None = None,
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -489,8 +577,17 @@ class TaskBoard(HoldingRecipe[Task]):
         report_every = checked_number("report_every", report_every)
         client, acl = checked_client(client), checked_acl(acl)
         tasks, claims = join(path, "tasks"), join(path, "claims")
-        self._available = AvailableItems(client, tasks, claims, _NAMES, clock=time.time, acl=acl)
-        results = self._results = Results(client, join(path, "results"), keep, acl)
+        self._codec: Codec[Any] | None = None if codec is None else checked_codec(codec)
+        self._available = AvailableItems(
+            client,
+            tasks,
+            claims,
+            _NAMES,
+            clock=time.time,
+            on_invalid=checked_on_invalid(on_invalid),
+            acl=acl,
+        )
+        results = self._results = Results(client, join(path, "results"), keep, acl, self._codec)
         identity, limit = checked_identity(identity), None
         if checked_limit(max_attempts, dead_letters, (tasks, claims, path), needs_letters=False):
             add_result = partial(_add_failure, results, identity)
@@ -499,12 +596,14 @@ class TaskBoard(HoldingRecipe[Task]):
                 results=results.path,
                 add_result=add_result,
             )
+        kind = partial(cast("type[Task[V]]", Task), results=results, report_every=report_every)
+        decode = partial(_content, self._codec or Codec.raw())
         contest = Contest.of(
             type(self).__name__,
             client,
             path,
-            partial(Task, results=self._results, report_every=report_every),
-            partial(claim_item, self._available, _content, checked_retries(retry_pause, limit)),
+            kind,
+            partial(claim_item, self._available, decode, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -516,18 +615,18 @@ class TaskBoard(HoldingRecipe[Task]):
         super().__init__(contest)
         self._producer = ItemProducer(client, tasks, most, self._acl)
 
-    def consume(self) -> Consumption[Task]:
+    def consume(self) -> Consumption[Task[V]]:
         """Claim items one after the other, as an async iterator: see `Consumption`."""
         return Consumption(self._contest)
 
-    async def submit(self, data: bytes) -> str:
+    async def submit(self, data: V) -> str:
         """Add a task; return its name, for `result` and `observe`.
 
         Raises, cancellation, on connection loss: as `Queue.put`, with `max_tasks` as the limit.
         """
-        return (await self._producer.put(_PREFIX, [checked_bytes(data)]))[0]
+        return (await self._producer.put(_PREFIX, [encoded_by(self._codec, data)]))[0]
 
-    def claim(self, *, timeout: float | None = None) -> TenureContext[Task]:
+    def claim(self, *, timeout: float | None = None) -> TenureContext[Task[V]]:
         """Claim the next task for the body of an `async with`.
 
         Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
@@ -537,11 +636,11 @@ class TaskBoard(HoldingRecipe[Task]):
         """
         return TenureContext(self._contest, timeout)
 
-    def try_claim(self) -> TenureContext[Task | None]:
+    def try_claim(self) -> TenureContext[Task[V] | None]:
         """As `claim`, but yields None at once if no task is free."""
         return TenureContext(self._contest, 0, is_try=True)
 
-    async def result(self, task: str) -> TaskResult:
+    async def result(self, task: str) -> TaskResult[V]:
         """Wait for the result of a task, given its name.
 
         Raises:

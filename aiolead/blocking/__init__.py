@@ -405,7 +405,7 @@ class View(Proxy, Generic[T]):
 class BoardView(View["Mapping[str, TaskState]"]):
     """All tasks with their states, by name, in the order of submission. See `View`.
 
-    Reads only what has changed: a worker's report costs one read.
+    Reads only what has changed: a worker's report costs one read; a claim, and its end, two.
     """
 
     _target: aiolead.types.BoardView
@@ -3786,19 +3786,24 @@ class SharedValueView(View["T"]):
 
 
 @final
-class Task(Claimed):
+class Task(Claimed, Generic[V]):
     """A task, held for the body of a `with`.
 
     It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
     describes `token`, `check()`, `fenced()` and the other members.
     """
 
-    _target: aiolead.types.Task
+    _target: aiolead.types.Task[Any]
 
     @property
     def data(self) -> bytes:
         """The data of the task."""
         return self._target.data
+
+    @property
+    def value(self) -> V:
+        """The data of the task, as the board's `codec` decodes them."""
+        return self._loop.ask(lambda: self._wrap(self._target.value))
 
     def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
@@ -3813,8 +3818,10 @@ class Task(Claimed):
         """
         return self._loop.call(lambda: self._target.report(progress, note))
 
-    def finish(self, data: bytes = b"") -> None:
+    def finish(self, data: V | bytes = b"") -> None:
         """Finish the task: delete it and write its result, `data`, in one transaction.
+
+        With a `codec`, that encodes the data; empty bytes, the default, are no data.
 
         Returns once the servers have confirmed. The body goes on, but holds nothing. A task has one
         result: further calls have no effect.
@@ -3828,7 +3835,7 @@ class Task(Claimed):
         """
         return self._loop.call(lambda: self._target.finish(data))
 
-    def fail(self, note: str, data: bytes = b"") -> None:
+    def fail(self, note: str, data: V | bytes = b"") -> None:
         """Finish the task as failed: no other worker gets it. Otherwise as `finish`.
 
         `note` says why, in at most 4,096 bytes. To let another worker try, leave the body instead.
@@ -3837,7 +3844,7 @@ class Task(Claimed):
 
 
 @final
-class TaskBoard(Proxy):
+class TaskBoard(Proxy, Generic[V]):
     """A task board: tasks for any worker, with progress and results for everybody.
 
         task = board.submit(b"...")
@@ -3858,6 +3865,9 @@ class TaskBoard(Proxy):
     Args:
         client: the session.
         path: the path; `tasks`, `claims` and `results` below it are created if missing.
+        codec: the format of the data of tasks and results, for `submit`, `task.value`, `finish` and
+            `result.value`; defaults to unchanged bytes. A task that it refuses is invalid: see
+            `on_invalid`.
         max_tasks: how many tasks may wait or be worked on, at most 25,000. A soft limit: see
             `Queue.put`.
         retry_pause: for how long a task rests when its second attempt ends without a result; see
@@ -3869,6 +3879,7 @@ class TaskBoard(Proxy):
             more.
         report_every: least time between two writes of a worker's progress, in seconds.
         identity: the worker's name, for observers; defaults to host name and process id.
+        on_invalid: called with the error of an invalid task, as for a `Queue`.
         on_disconnect: the fate of claims on connection loss, as for a `Queue`.
         acl: of tasks, claims, results and their paths; defaults to the client's `default_acl`.
 
@@ -3876,13 +3887,14 @@ class TaskBoard(Proxy):
         ConfigurationError: an argument is malformed; nothing was sent.
     """
 
-    _target: aiolead.TaskBoard
+    _target: aiolead.TaskBoard[Any]
 
     def __init__(
         self,
         client: Client,
         path: str,
         *,
+        codec: Codec[V] | None = None,
         max_tasks: int = 10000,
         retry_pause: float = 0.1,
         max_attempts: int | None = None,
@@ -3890,6 +3902,7 @@ class TaskBoard(Proxy):
         keep_results: int = 1000,
         report_every: float = 0.5,
         identity: str | None = None,
+        on_invalid: Callable[[InvalidDataError], object] | None = None,
         on_disconnect: Literal["keep", "resign"] = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
@@ -3897,6 +3910,7 @@ class TaskBoard(Proxy):
             aiolead.TaskBoard,
             client,
             path,
+            codec=codec,
             max_tasks=max_tasks,
             retry_pause=retry_pause,
             max_attempts=max_attempts,
@@ -3904,6 +3918,7 @@ class TaskBoard(Proxy):
             keep_results=keep_results,
             report_every=report_every,
             identity=identity,
+            on_invalid=on_invalid,
             on_disconnect=on_disconnect,
             acl=acl,
         )
@@ -3920,11 +3935,11 @@ class TaskBoard(Proxy):
 
     def consume(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> Consumption[Task]:
+    ) -> Consumption[Task[V]]:
         """Claim items one after the other, as an iterator: see `Consumption`."""
         return self._hold(self._target.consume(), on_lost)
 
-    def submit(self, data: bytes) -> str:
+    def submit(self, data: V) -> str:
         """Add a task; return its name, for `result` and `observe`.
 
         Raises, cancellation, on connection loss: as `Queue.put`, with `max_tasks` as the limit.
@@ -3933,7 +3948,7 @@ class TaskBoard(Proxy):
 
     def claim(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[Task]:
+    ) -> TenureContext[Task[V]]:
         """Claim the next task for the body of a `with`.
 
         Waits for a task for `timeout` seconds, by default forever; 0 looks once. Leaving the body
@@ -3945,11 +3960,11 @@ class TaskBoard(Proxy):
 
     def try_claim(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[Task | None]:
+    ) -> TenureContext[Task[V] | None]:
         """As `claim`, but yields None at once if no task is free."""
         return self._hold(self._target.try_claim(), on_lost)
 
-    def result(self, task: str) -> TaskResult:
+    def result(self, task: str) -> TaskResult[V]:
         """Wait for the result of a task, given its name.
 
         Raises:

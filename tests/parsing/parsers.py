@@ -305,7 +305,7 @@ PARSERS: tuple[Parser, ...] = (
     ),
     of_znode(
         "an item of a typed queue", partial(item_format.decode_values, codec.Codec.json()),
-        "_recipes.queue_items: decode_values", raises=_MALFORMED,
+        "_recipes.queue_items: with_values", raises=_MALFORMED,
     ),
     of_znode(
         "the limit of a semaphore", partial(parts.decoded, "/limit"),
@@ -503,7 +503,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.recipe:_checked_real": "an argument, whose error is ConfigurationError",
     "_recipes.neighbours:_refuse_semaphore": "yes or no for each name",
     "_recipes.neighbours:refuse_items": "yes or no for each name",
-    "_recipes.queues:_checked_delay": "an argument of the caller",
+    "_recipes.queues:_checked_delay": "an argument, whose error is ConfigurationError",
     "_recipes.queues:ItemProducer._refuse_others": "yes or no for each name",
     "_recipes.semaphore:refuse_misfits": "yes or no for each name",
     "_session.watches:WatchRegistry.rearm": "two zxids, of which one may be infinite",

@@ -22,7 +22,7 @@ from aiolead.errors import (
     UsageError,
 )
 from aiolead.testing import EmbeddedServer, OpCode
-from aiolead.types import BoardView, TaskPhase, TaskResult, TaskState
+from aiolead.types import BoardView, Codec, TaskPhase, TaskResult, TaskState
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -50,7 +50,7 @@ async def sees(view: BoardView, what: str, *expected: Callable[[TaskState], bool
 
 
 def waits(state: TaskState) -> bool:
-    return state == TaskState(state.task, WAITING)
+    return state == TaskState(state.task, WAITING, attempts=state.attempts)
 
 
 # --- from the announcement to the result ------------------------------------------------------
@@ -74,7 +74,7 @@ async def test_task_is_submitted_claimed_and_finished(a: Client, b: Client) -> N
             await task.finish(b"4")  # once more does nothing
             with pytest.raises(UsageError, match="done with"):
                 task.check()
-    assert results == [TaskResult(task_name, b"3\n", "adder")]
+    assert results == [TaskResult(task_name, b"3\n", "adder", attempts=1)]
     await catch_up(a)
     assert await board.result(task_name) == results[0]
     assert await names(a, f"{PATH}/tasks") == await names(a, f"{PATH}/claims") == []
@@ -86,7 +86,7 @@ async def test_failed_task_has_a_result_with_its_note(client: Client) -> None:
     async with board.consume() as tasks:
         task = await anext(tasks)
         await task.fail("no: é", b"rest")
-    assert await board.result(name) == TaskResult(name, b"rest", "me", True, "no: é")
+    assert await board.result(name) == TaskResult(name, b"rest", "me", True, "no: é", 1)
 
 
 async def test_unfinished_task_goes_to_the_next_worker(a: Client, b: Client) -> None:
@@ -125,7 +125,7 @@ async def test_observer_sees_the_phase_and_progress_of_each_task(a: Client, b: C
             await sees(view, "taken", lambda s: s.phase is WORKING, waits, waits)
             first = view.value[task.name]
             _, stat = await b.get(task.path)
-            assert first == TaskState(task.name, WORKING, "w", stat.ctime / 1000)
+            assert first == TaskState(task.name, WORKING, "w", stat.ctime / 1000, attempts=1)
             for said in ((0.5, "half of it"), (1.0, "")):
                 await task.report(*said)
                 await sees(
@@ -277,6 +277,82 @@ async def test_foreign_data_on_the_board_are_reported(client: Client) -> None:
             assert view.value[names[0]].worker is None
 
 
+@on_embedded
+async def test_observer_sees_how_often_each_task_was_claimed(a: Client, b: Client) -> None:
+    board, worker = TaskBoard(a, PATH), TaskBoard(b, PATH, retry_pause=0, max_attempts=3)
+    first, _ = [await board.submit(b"x") for _ in range(2)]
+
+    def after(attempts: int, phase: TaskPhase) -> Callable[[TaskState], bool]:
+        return lambda state: (state.phase, state.attempts) == (phase, attempts)
+
+    async with board.observe() as view:
+        await sees(view, "both wait", after(0, WAITING), after(0, WAITING))
+        for attempt in (1, 2, 3):
+            async with worker.claim(timeout=PATIENCE) as task:
+                await sees(view, "claimed", after(attempt, WORKING), after(0, WAITING))
+                assert (task.name, task.attempts) == (first, attempt)
+            if attempt < 3:
+                await sees(view, "released", after(attempt, WAITING), after(0, WAITING))
+        await sees(view, "given up", after(3, FAILED), after(0, WAITING))
+    assert (await board.result(first)).attempts == 3
+    async with board.claim() as task, board.observe() as view:
+        await sees(view, "seen by a new observer", after(3, FAILED), after(1, WORKING))
+
+
+# --- values --------------------------------------------------------------------------------------
+
+
+@on_embedded
+async def test_codec_encodes_and_decodes_tasks_and_results(client: Client) -> None:
+    board = TaskBoard(client, PATH, codec=Codec.json())
+    sums, nothing, failed = [await board.submit(value) for value in ([1, 2], {"a": None}, "é")]
+    async with board.consume() as tasks:
+        task = await anext(tasks)
+        assert (task.value, task.data) == ([1, 2], b"[1,2]")
+        with pytest.raises(ConfigurationError, match="data: "):
+            await task.finish(object())
+        task.check()
+        await task.finish({"sum": 3})
+        await (await anext(tasks)).finish()
+        await (await anext(tasks)).fail("no", [None])
+    results = [await board.result(name) for name in (sums, nothing, failed)]
+    assert [result.value for result in results] == [{"sum": 3}, None, [None]]
+    assert [result.data for result in results] == [b'{"sum":3}', b"", b"[null]"]
+    with pytest.raises(InvalidDataError):
+        await TaskBoard(client, PATH, codec=Codec.int32()).result(sums)
+    plain = await TaskBoard(client, PATH).result(sums)
+    assert plain.value == plain.data == b'{"sum":3}'
+
+
+@on_embedded
+async def test_codec_refuses_tasks_before_anything_is_sent(client: Client) -> None:
+    board = TaskBoard(client, PATH, codec=Codec.int32())
+    with pytest.raises(ConfigurationError, match="data: "):
+        await board.submit(1 << 31)
+    assert await client.exists(PATH) is None
+    for wrong in ({"codec": "json"}, {"on_invalid": 7}):
+        with pytest.raises(ConfigurationError, match=f"{next(iter(wrong))}: "):
+            TaskBoard(client, PATH, **wrong)  # type: ignore[arg-type]
+
+
+@on_embedded
+async def test_task_that_the_codec_refuses_is_invalid(client: Client) -> None:
+    """It is passed over, or counts as failed after its attempts."""
+    bad = await TaskBoard(client, PATH).submit(b"?")
+    told: list[InvalidDataError] = []
+    board = TaskBoard(client, PATH, codec=Codec.json(), on_invalid=told.append)
+    good = await board.submit(1)
+    async with board.claim() as task:
+        assert task.name == good
+    assert [error.path for error in told] == [f"{PATH}/tasks/{bad}"]
+    strict = TaskBoard(client, PATH, codec=Codec.json(), max_attempts=2)
+    async with strict.claim() as task:
+        assert task.name == good
+    result = await strict.result(bad)
+    assert (result.is_failed, result.value) == (True, None)
+    assert result.note.startswith("given up after 2 attempts: invalid: ")
+
+
 # --- faults ------------------------------------------------------------------------------------
 
 
@@ -326,7 +402,7 @@ async def test_lost_message_finishes_once(
         async with board.claim() as task:
             drop(server, OpCode.MULTI)
             await task.finish(b"y")
-        assert await board.result(name) == TaskResult(name, b"y", "me")
+        assert await board.result(name) == TaskResult(name, b"y", "me", attempts=1)
         for which in ("tasks", "claims"):
             assert await client.get_children(f"{PATH}/{which}") == []
 
