@@ -300,26 +300,22 @@ class Scene:
             server, what = render.escaped(str(each.server)), each.state
             if what.is_problem and what is not old.state:
                 why = render.shortened(each.problem, LONGEST_REASON) or what.value
-                self._add_of_servers(SceneEventType.DOWN, health.asked, f"{server}: {why}")
+                self._add(SceneEventType.DOWN, health.asked, text=f"{server}: {why}")
             elif old.state.is_problem and not what.is_problem:
                 text = f"{server} is up again ({render.escaped(each.mode) or 'role unknown'})"
-                self._add_of_servers(SceneEventType.UP, health.asked, text)
+                self._add(SceneEventType.UP, health.asked, text=text)
             elif each.mode == "leader" and each.mode != old.mode:
                 text = f"{server} leads the servers now"
-                self._add_of_servers(SceneEventType.UP, health.asked, text)
+                self._add(SceneEventType.UP, health.asked, text=text)
         quorum = health.quorum
         if quorum.is_met is not before.quorum.is_met:
             up = f"{quorum.up} of {render.plural(quorum.voters, 'server')} up"
             if quorum.is_met:
                 text = f"there is a quorum again: {up}"
-                self._add_of_servers(SceneEventType.UP, health.asked, text)
+                self._add(SceneEventType.UP, health.asked, text=text)
             else:
                 text = f"no quorum: {up}, nothing can change"
-                self._add_of_servers(SceneEventType.DOWN, health.asked, text)
-
-    def _add_of_servers(self, what: SceneEventType, now: float, text: str) -> None:
-        self._count += 1
-        self._events.append(SceneEvent(self._count, now, what, "", None, 0, text=text))
+                self._add(SceneEventType.DOWN, health.asked, text=text)
 
     def set_session(self, state: SessionState, session_id: int, now: float) -> None:
         """The state of our own session. Once disconnected, nothing is current until `settle`."""
@@ -522,25 +518,21 @@ class Scene:
         is_exact: bool = True,
     ) -> None:
         if not self._is_first:
-            path, identity, token = term.path, term.identity, term.token
-            self._add(what, now, path, identity, token, term, before, is_exact=is_exact)
+            of = term.path, term.identity, term.token
+            self._add(what, now, *of, term=term, before=before, is_exact=is_exact)
 
     def _add(
         self,
         what: SceneEventType,
         now: float,
-        path: str,
-        identity: str | None,
-        token: int,
-        term: ObservedTerm | None = None,
-        before: ObservedTerm | None = None,
-        *,
-        is_exact: bool,
+        path: str = "",
+        identity: str | None = None,
+        token: int = 0,
+        **details: Any,
     ) -> None:
         self._count += 1
-        self._events.append(
-            SceneEvent(self._count, now, what, path, identity, token, term, before, is_exact)
-        )
+        event = SceneEvent(self._count, now, what, path, identity, token, **details)
+        self._events.append(event)
 
     def _forget(self, path: str) -> None:
         self._queues.pop(path, None)

@@ -202,17 +202,16 @@ class Picture:
         if other.kind != "configuration" and (table := table_of(self.scene, other, now)):
             rows = [
                 dict(zip(table.columns, (self._cell(each, now) for each in cells), strict=True))
-                for _, cells in table.rows
+                for cells in (table.columns, *(cells for _, cells in table.rows))
             ]
-            used = [name for name in table.columns if any(row[name] for row in rows)]
             sizes = {
-                name: max(cell_len(name), *(cell_len(row[name]) for row in rows)) for name in used
+                name: max(cell_len(row[name]) for row in rows)
+                for name in table.columns
+                if any(row[name] for row in rows[1:])
             }
+            styles = ["dim"] + [""] * len(table.rows)
             lines += [Text(), Text(table.title)]
-            lines += (
-                [Text(_joined(dict(zip(used, used, strict=True)), sizes), "dim")] if used else []
-            )
-            lines += [Text(_cut(_joined(row, sizes), width)) for row in rows]
+            lines += map(Text, (_cut(_joined(row, sizes), width) for row in rows), styles)
             lines += [Text(f"({table.more} more)", "dim")] if table.more else []
         elif other.members:
             lines.append(Text())

@@ -255,7 +255,7 @@ END_IS_VISIBLE = """(tail) => {
 }"""
 
 
-@pytest.mark.parametrize(("width", "least"), [(390, 150), (1280, 470), (1920, 550)])
+@pytest.mark.parametrize(("width", "least"), [(390, 150), (1280, 440), (1920, 550)])
 @pytest.mark.parametrize("count", [5, 300])
 def test_ends_of_long_paths_are_visible(
     context: BrowserContext, dashboard: Served, width: int, least: int, count: int

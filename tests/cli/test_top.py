@@ -281,6 +281,18 @@ def test_other_recipes_have_a_page() -> None:
     }
 
 
+def test_headings_of_a_page_are_cut_on_a_narrow_terminal() -> None:
+    scene = StagedScene()
+    claim = NOTHING._replace(czxid=2, ctime=1_090_000, ephemeral_owner=7)
+    scene.put("/q/queue-0000000000", NOTHING._replace(czxid=1), b"")
+    scene.put("/q-claims/queue-0000000000", claim, b"host-1.prod.example:4711")
+    scene.settle(1099.5)
+    picture = Picture(scene, "zk", controls=TopControls())
+    press(picture, "j", "enter")
+    lines = [line.plain for line in picture.draw(1100.0, 60, 24)]
+    assert [line.split()[0] for line in lines[3:]] == ["Item", "queue-0000000000"]
+
+
 def test_dead_servers_are_problems(scene: StagedScene) -> None:
     dead = {"problem": "Connection\x1b refused", "failed": ServerState.UNREACHABLE}
     answers = [

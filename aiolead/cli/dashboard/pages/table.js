@@ -130,7 +130,7 @@ function update(element, row) {
   showState(state.firstElementChild, row.state);
   say(type, row.type);
   say(holder.firstElementChild, term ? term.name : "");
-  if (holder.title !== (term?.name ?? "")) holder.title = term?.name ?? "";
+  set(holder, "title", term?.name ?? row.note);
   const more = row.holders.length + row.more_holders - 1;
   say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.state === "in use" ? row.note
     : row.isOpenable ? "nobody" : "");
