@@ -63,9 +63,17 @@ AWAY = Measure(
     "aiolead.session.away", MetricKind.TIME, "time until a lost connection was restored", (), SHORT
 )
 ATTEMPTS = Measure(
-    "aiolead.connection.attempts", MetricKind.COUNT, "attempts to connect", ("outcome",)
+    "aiolead.connection.attempts",
+    MetricKind.COUNT,
+    "attempts to connect",
+    ("outcome", "server", "error"),
 )
-LOSSES = Measure("aiolead.connection.losses", MetricKind.COUNT, "connections that were lost")
+LOSSES = Measure(
+    "aiolead.connection.losses",
+    MetricKind.COUNT,
+    "connections that were lost",
+    ("server", "error"),
+)
 MISSING = Measure(
     "aiolead.connection.missing", MetricKind.COUNT, "reports that no server serves the client"
 )
@@ -143,11 +151,11 @@ class Measures:
             case EventName.CLIENT_STALLED:
                 yield STANDSTILL, float(fields["lasted"]), {}
             case EventName.CONNECTION_OPENED:
-                yield ATTEMPTS, 1, {"outcome": "opened"}
+                yield ATTEMPTS, 1, {"outcome": "opened", **_server(event)}
             case EventName.CONNECTION_FAILED:
-                yield ATTEMPTS, 1, {"outcome": "failed"}
+                yield ATTEMPTS, 1, {"outcome": "failed", **_server(event)}
             case EventName.CONNECTION_LOST:
-                yield LOSSES, 1, {}
+                yield LOSSES, 1, _server(event)
             case EventName.CONNECTION_MISSING:
                 yield MISSING, 1, {}
             case EventName.REQUEST_ENDED:
@@ -200,3 +208,9 @@ class Measures:
 
 def _path(event: Event) -> str:
     return escaped(event.path)
+
+
+def _server(event: Event) -> dict[str, str]:
+    """The server that an event is about, and the type of the error, if there is one."""
+    fields = event.fields
+    return {"server": escaped(str(fields["server"])), "error": str(fields.get("error", ""))}

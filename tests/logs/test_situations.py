@@ -113,7 +113,16 @@ async def test_instruments_show_the_situation(row: Situation, tmp_path: Path) ->
 
     is_missing = int(bool(row.why))
     assert count("connection_missing") == is_missing
-    assert (count("connection_attempts", outcome="failed") > 0) >= is_missing
+    failed = [
+        sample.labels
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "aiolead_connection_attempts_total"
+        and sample.labels["outcome"] == "failed"
+    ]
+    if is_missing:
+        assert {normal(labels["server"]) for labels in failed} == {"zk:N"}
+    assert all(labels["error"] for labels in failed)
     assert count("session_changes", state="auth_failed") == (row.error[:4] == "Auth")
     (wait,) = (span for span in exporter.get_finished_spans() if span.name == "aiolead.acquire")
     facts = dict(wait.attributes or {})

@@ -375,7 +375,8 @@ def test_prometheus_has_every_metric_under_its_name() -> None:
     value, recipe = registry.get_sample_value, {"recipe": "Lock", "path": "/app/lock"}
     assert value("aiolead_held", recipe) == 0
     assert value("aiolead_wait_seconds_sum", recipe | {"outcome": "held"}) == 2.5
-    assert value("aiolead_connection_attempts_total", {"outcome": "opened"}) == 1
+    opened = {"outcome": "opened", "server": "zk1:2181", "error": ""}
+    assert value("aiolead_connection_attempts_total", opened) == 1
     assert value("aiolead_lease_renewal_seconds_count") == 1
 
 
