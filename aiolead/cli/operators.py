@@ -233,7 +233,9 @@ def members(
             found = await admin.get_config(client)
         servers = [str(each) for each in found.servers]
         common.show({"version": found.version, "servers": servers}, *servers)
-        common.note(f"the configuration has version {found.version}")
+        version = render.hexadecimal(found.version)
+        known = f"the configuration has version {version}" if servers else ""
+        common.note(known or "the servers have no configuration of an ensemble")
 
     return common.with_client(work)
 
