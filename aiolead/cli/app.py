@@ -70,10 +70,10 @@ grep [OPTIONS] PATTERN [PATH] => trees:grep
     Print the lines of data that match a regular expression, each after its znode's path.
     $ aiolead grep -i password /app
 cp [OPTIONS] SOURCE TARGET => trees:cp
-    Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.
+    Copy a znode with its data and ACL, not atomically; ephemeral znodes are left out.
     $ aiolead cp -r /app /backup/app
 export [OPTIONS] [PATH] => trees:export
-    Write a tree as JSON lines, for aiolead import: paths, data, ACLs; no ephemeral ones.
+    Write a tree, without ephemeral znodes, as JSON lines for aiolead import.
     $ aiolead export /app --file app.jsonl
 import [OPTIONS] PATH => trees:import_
     Create the znodes that aiolead export has written, with their data and ACLs.
@@ -101,7 +101,7 @@ acl [OPTIONS] PATH [ENTRY...] => znodes:acl
 config COMMAND PATH => operators:config
     Read, change and roll back a configuration of aiolead.Config.
 quota [OPTIONS] PATH => operators:quota
-    Print the quota of a znode and its use, or set limits of it, or delete it.
+    Print the quota of a znode and its use, or set or delete it.
     $ aiolead quota /app --count 10000 --bytes 100000000
 ephemerals [OPTIONS] [PATH] => operators:ephemerals
     List the ephemeral znodes below a path, with the sessions that own them.

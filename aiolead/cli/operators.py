@@ -149,7 +149,7 @@ def quota(
     delete: Flag = False,
     common: Common = COMMON,
 ) -> int:
-    """Print the quota of a znode and its use, or set limits of it, or delete it.
+    """Print the quota of a znode and its use, or set or delete it.
 
     With --json, an object: path, and for each of count and bytes the limits, and the use.
 
@@ -233,9 +233,8 @@ def members(
             found = await admin.get_config(client)
         servers = [str(each) for each in found.servers]
         common.show({"version": found.version, "servers": servers}, *servers)
-        version = render.hexadecimal(found.version)
-        known = f"the configuration has version {version}" if servers else ""
-        common.note(known or "the servers have no configuration of an ensemble")
+        text = f"the configuration has version {render.hexadecimal(found.version)}"
+        common.note(text if servers else "the servers have no configuration of an ensemble")
 
     return common.with_client(work)
 

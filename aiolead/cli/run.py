@@ -427,7 +427,8 @@ class _Execution:
 
         async def heed() -> None:
             await held.revocation_requested()
-            self._reporter.error(f"asked to release {self._job.path}: told the command to end")
+            what = f"{self._job.noun} {self._job.path}"
+            self._reporter.error(f"asked to release {what}: told the command to end")
             child.send_signal(SIGTERM)
             await anyio.sleep_forever()
 

@@ -139,7 +139,7 @@ def cp(
     limit: int = MOST,
     common: Common = COMMON,
 ) -> int:
-    """Copy a znode with its data and ACL; not as one transaction, and no ephemeral ones.
+    """Copy a znode with its data and ACL, not atomically; ephemeral znodes are left out.
 
     With --json, an object: path, created, existing (how many of them).
 
@@ -173,7 +173,7 @@ def export(
     limit: int = MOST,
     common: Common = COMMON,
 ) -> int:
-    """Write a tree as JSON lines, for `aiolead import`: paths, data, ACLs; no ephemeral ones.
+    """Write a tree, without ephemeral znodes, as JSON lines for `aiolead import`.
 
     One object per znode, parents first: path (below the top), encoding (utf-8 or base64), data, and
     acl. The hashes of passwords in ACLs are included. Znodes that change meanwhile may be of

@@ -24,7 +24,8 @@ def test_command_ends_when_it_is_asked_to_release(
         assert run("revoke /app") == prints("asked me")
         holder.out.expect("asked")
         assert holder.finish() == 5
-        assert any("asked to release /app" in line for line in holder.err.rest())
+        what = "leadership of" if kind == ("run",) else "the lock"
+        assert any(f"asked to release {what} /app" in line for line in holder.err.rest())
     assert run("revoke /app") == fails("nobody holds /app")
 
 
