@@ -602,11 +602,13 @@ class AcquireTimeout(CoordinationError, TimeoutError):
         holder: the identity of the holder; None, as the others, if it is unknown.
         since: when its znode was created, in seconds since 1970, by the servers' clocks.
         position: how many contenders were before this one, with the holder.
+        permits: how many permits of a semaphore were held; `holder` has the oldest of them.
     """
 
     holder: str | None = None
     since: float | None = None
     position: int | None = None
+    permits: int | None = None
 
 
 class HandOverTimeout(CoordinationError, TimeoutError):

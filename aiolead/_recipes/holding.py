@@ -565,7 +565,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             return AcquireTimeout(late)
         timed_out = AcquireTimeout(f"{late}, held by {holder}")
         timed_out.holder, timed_out.since = holder.identity, holder.since
-        timed_out.position = holder.position
+        timed_out.position, timed_out.permits = holder.position, holder.permits
         return timed_out
 
 

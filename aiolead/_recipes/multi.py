@@ -163,7 +163,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         timed_out.blame = late.blame
         if isinstance(late, AcquireTimeout):
             timed_out.holder, timed_out.since = late.holder, late.since
-            timed_out.position = late.position
+            timed_out.position, timed_out.permits = late.position, late.permits
         raise timed_out from late
 
     async def _leave(

@@ -7,8 +7,8 @@ only means that the holder stays unknown.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import TypeAlias
@@ -27,6 +27,9 @@ from .reading import listed, participant
 LONGEST = 1.0
 """The longest time for a read, in seconds."""
 
+MOST_READ = 100
+"""How many permits are read to find the oldest one, where names have no numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rival:
@@ -39,6 +42,8 @@ class Rival:
         path: its znode.
         is_ownerless: whether no session owns it, so that it never goes away by itself.
         position: how many contenders were before us, with the holder; None if there is no queue.
+        permits: how many permits are held, of which this holder has the oldest; None if there can
+            be only one holder.
     """
 
     identity: str
@@ -46,6 +51,7 @@ class Rival:
     path: str
     is_ownerless: bool
     position: int | None = None
+    permits: int | None = None
 
     @property
     def age(self) -> float:
@@ -53,7 +59,9 @@ class Rival:
         return max(0.0, time.time() - self.since)
 
     def __str__(self) -> str:
-        return shown_holder(self.identity, self.age, self.position or 0)
+        shown = shown_holder(self.identity, self.age, self.position or 0)
+        is_one = self.permits is None or self.permits < 2
+        return shown if is_one else f"{shown}, the oldest of {self.permits} permits"
 
 
 HolderQuery: TypeAlias = Callable[[], Awaitable[Rival | None]]
@@ -175,10 +183,23 @@ async def only_holder(client: CoordinationClient, path: str) -> Rival | None:
     return rival(path, data, stat)
 
 
-async def some_holder(
+async def oldest_holder(
     client: CoordinationClient, folder: str, own: Collection[str]
 ) -> Rival | None:
-    """One of several holders, each of whom has a znode in a folder; `own` are the paths of ours."""
+    """The holder of the oldest permit in a folder, and how many there are; `own` are our paths."""
     there = await listed(client.get_children(folder))
     names = [name for name in there if join(folder, name) not in own]
-    return await only_holder(client, join(folder, min(names))) if names else None
+    if not names:
+        return None
+    oldest = await only_holder(client, join(folder, await _oldest(client, folder, names)))
+    return replace(oldest, permits=len(names))
+
+
+async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str]) -> str:
+    """The name of the oldest znode: by its number, or by its `Stat` if names have none."""
+    numbers = {name: sequence_of(name) for name in names}
+    if None not in numbers.values():
+        return min(names, key=lambda name: numbers[name] or 0)
+    looks = [(name, client.exists(join(folder, name))) for name in names[:MOST_READ]]
+    seen = [(stat.czxid, name) for name, look in looks if (stat := await look) is not None]
+    return min(seen)[1] if seen else names[0]

@@ -49,7 +49,7 @@ from .neighbours import (
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings
-from .rivals import HolderQuery, some_holder
+from .rivals import HolderQuery, oldest_holder
 from .shared_value import write
 from .znode import NodeGone, Znode, ZnodeState
 
@@ -275,7 +275,7 @@ class Permits:
 
     def holder_query(self) -> HolderQuery:
         own = [znode.node.path for znode in self._own if znode.current is not None]
-        return partial(some_holder, self._client, self._where.permits, own)
+        return partial(oldest_holder, self._client, self._where.permits, own)
 
     @property
     def znodes(self) -> Sequence[Znode]:

@@ -28,6 +28,7 @@ from aiolead import (
 )
 from aiolead.events import Event, EventName
 from aiolead.testing import EmbeddedServer
+from aiolead.types import Layout
 
 PATH = "/x"
 HOLDER, WAITER = "host-1:4711", "host-2:17"
@@ -79,6 +80,25 @@ async def test_timeout_names_the_holder(a: Client, b: Client, recipe: str, timeo
     assert abs(error.since - time.time()) < 3600
     before = "" if position is None else ", 1 before us"
     assert re.search(rf"held by {HOLDER} \(there for \d+ s{before}\)$", str(error))
+
+
+@pytest.mark.parametrize("layout", [Layout.CURATOR, Layout.KAZOO], ids=str)
+@pytest.mark.parametrize("timeout", [0, 2])
+@with_virtual_server
+async def test_timeout_of_a_semaphore_names_the_oldest_permit_and_counts_them(
+    a: Client, b: Client, layout: Layout, timeout: float
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number, client in ((3, a), (1, b), (2, a)):
+            semaphore = Semaphore(client, PATH, 4, layout=layout, identity=f"host-{number}")
+            tasks.start_soon(Holder(semaphore.acquire(permits=2 if number == 3 else 1)))
+            await passes(1.0)
+        with pytest.raises(AcquireTimeout) as late:
+            await enter(Semaphore(b, PATH, 4, layout=layout).acquire(timeout=timeout))
+        tasks.cancel_scope.cancel()
+    error = late.value
+    assert (error.holder, error.permits, error.position) == ("host-3", 4, None)
+    assert re.search(r"held by host-3 \(there for \d+ s\), the oldest of 4 permits$", str(error))
 
 
 @with_virtual_server
