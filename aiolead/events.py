@@ -151,6 +151,8 @@ def _lost(event: Event) -> str:
 
 
 _LOSSES = {reason.name.lower(): reason for reason in LossReason}
+_WANTED = (LossReason.CLOSED, LossReason.REVOKED)
+"""Ends that somebody has asked for: their lines do not begin with LOST."""
 
 
 def _subject(event: Event) -> str:
@@ -201,7 +203,7 @@ def _ended(event: Event) -> str:
     fields, subject = event.fields, _subject(event)
     after = f"(token {fields['token']}) after {fields['lasted']:.1f} s"
     loss = _LOSSES.get(str(fields["reason"]))
-    if loss is None or loss is LossReason.CLOSED:
+    if loss is None or loss in _WANTED:
         why = fields["reason"] if loss is None else loss.value
         return f"{subject} has ended {after}: {why}"
     cause = f" ({fields['cause']})" if fields["cause"] else ""

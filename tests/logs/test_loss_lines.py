@@ -15,6 +15,7 @@ from logs.log_lines import Lines, lines_of, rows
 
 import aiolead
 from aiolead import ACL, Client, Election, LeadershipLost, Lock
+from aiolead._recipes.znode import Znode
 from aiolead.errors import ConnectionLossError, LockLost, LossReason
 from aiolead.events import Event, EventName
 from aiolead.model import Permission
@@ -125,6 +126,40 @@ async def test_loss_by_a_lost_connection(lines: Lines) -> None:
     assert recipes_lines(lines)[1:] == [
         f"W {LOST}the connection was lost, and the hold does not outlast it"
     ]
+
+
+@virtually
+async def test_release_that_was_asked_for_is_no_warning(lines: Lines) -> None:
+    async with embedded() as server, Link(server).connect() as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lead_until_lost, client)
+            await passes(1.0)
+            await Election(client, "/x").revoke()
+            await passes(1.0)
+    ended = "I leadership of /x has ended (token N) after N s: "
+    assert recipes_lines(lines)[1:] == [f"{ended}another process asked for it, by `revoke`"]
+
+
+@virtually
+async def test_loss_by_a_defect_has_one_traceback(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch, internal_errors: list[logging.LogRecord]
+) -> None:
+    def defect(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async with embedded() as server, Link(server).connect() as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lead_until_lost, client)
+            await passes(1.0)
+            monkeypatch.setattr(Znode, "_seen", defect)
+            (name,) = await client.get_children("/x")
+            await client.set(f"/x/{name}", b"other")
+            await passes(1.0)
+    monkeypatch.undo()
+    assert recipes_lines(lines)[1:] == [
+        f"W {LOST}an unexpected error inside aiolead, which is in its log"
+    ]
+    assert len(internal_errors) == 1
 
 
 @virtually
