@@ -104,20 +104,27 @@ def release_in(answer: bytes) -> Release | None:
 
 
 def parse_version(text: object, *, name: str) -> Version:
-    """Parse a version such as "3.9" or "3.9.2"; else `ConfigurationError`, about `name`."""
+    """Parse a version such as "3.9" or "3.9.2"; else `ConfigurationError`, about `name`.
+
+    A line of releases stands for its first one that is supported.
+    """
     match = _GIVEN.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         given = shown(text) if isinstance(text, int) else repr(text)
         raise ConfigurationError(f'{name}: must be a version such as "3.9", not {given}')
-    return _version(*match.groups())
+    version = _version(*match.groups())
+    is_oldest_line = match[3] is None and version[:2] == OLDEST[:2]
+    return OLDEST if is_oldest_line else version
 
 
 def _version(major: str | bytes, minor: str | bytes, patch: str | bytes | None) -> Version:
     return whole(major), whole(minor), whole(patch or "0")
 
 
-OLDEST: Version = (3, 5, 0)
-"""The oldest release that the client and the recipes are written for."""
+OLDEST: Version = (3, 5, 1)
+"""The oldest release that the client and the recipes are written for. Earlier ones do not have the
+containers in which recipes put their znodes.
+"""
 
 TESTED: tuple[Version, ...] = ((3, 8, 0), (3, 9, 3), (3, 9, 6))
 """The releases that every test with a real server passes on."""

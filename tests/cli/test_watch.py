@@ -43,5 +43,5 @@ def test_old_server_is_refused(run: Run, somewhere: str) -> None:
     assert run("watch /x --server-version 3.5") == (
         1,
         [],
-        ["aiolead: a persistent watch needs ZooKeeper 3.6: connect(server_version=) says 3.5.0"],
+        ["aiolead: a persistent watch needs ZooKeeper 3.6: connect(server_version=) says 3.5.1"],
     )

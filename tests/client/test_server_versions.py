@@ -16,10 +16,10 @@ import pytest
 from anyio.abc import ByteStream
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, SESSION, connect, eventually, hooked
-from kit.virtual_time import embedded, virtually
+from kit.virtual_time import Link, embedded, virtually
 
 import aiolead
-from aiolead import Client, ConnectionLossError, admin
+from aiolead import Client, ConnectionLossError, Lock, admin
 from aiolead._client.api.server_features import require
 from aiolead._wire.codes import OpCode
 from aiolead._wire.versions import NOT_SERVING, SRVR, Engine
@@ -374,6 +374,15 @@ async def test_lost_read_is_repeated(client: Client, zk: EmbeddedServer, lost: s
     drop(OpCode.WHO_AM_I, 2)
     assert await admin.whoami(client)
     assert zk.requests["WHO_AM_I"] == 3
+
+
+@virtually
+async def test_recipes_run_on_the_oldest_line_of_releases() -> None:
+    """Releases before `OLDEST` lack the containers in which recipes put their znodes."""
+    async with embedded(version="3.5") as server:
+        async with Link(server).connect(server_version="3.5") as client:
+            async with Lock(client, "/missing/parents") as held:
+                held.check()
 
 
 @virtually
