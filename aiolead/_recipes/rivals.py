@@ -192,7 +192,7 @@ async def oldest_holder(
     if not names:
         return None
     oldest = await only_holder(client, join(folder, await _oldest(client, folder, names)))
-    return replace(oldest, permits=len(names))
+    return None if oldest is None else replace(oldest, permits=len(names))
 
 
 async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str]) -> str:
