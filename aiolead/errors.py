@@ -47,8 +47,7 @@
         ├─ CounterOverflowError           a counter would leave the range of its format
         └─ TreeTooLargeError              a tree has more znodes than its copy may have
 
-Each error answers three questions: whose fault is it (`blame`), may the write have been applied
-(`outcome`), and is the session over (`session_over`).
+Each error has its `blame`, `outcome` (may the write be applied) and `session_over`.
 """
 
 from __future__ import annotations
@@ -797,6 +796,5 @@ class TreeTooLargeError(CoordinationError, blame=Blame.CALLER):
         self.most = most
 
 
-# Shown under the module that they are imported from.
-for _name in __all__:
+for _name in __all__:  # shown under the module that they are imported from
     globals()[_name].__module__ = __name__

@@ -191,8 +191,9 @@ async def oldest_holder(
     names = [name for name in there if join(folder, name) not in own]
     if not names:
         return None
-    oldest = await only_holder(client, join(folder, await _oldest(client, folder, names)))
-    return None if oldest is None else replace(oldest, permits=len(names))
+    path = join(folder, await _oldest(client, folder, names))
+    data, stat = await client.get(path)
+    return replace(rival(path, data, stat), permits=len(names))
 
 
 async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str]) -> str:
