@@ -59,6 +59,8 @@ MOST_TERMS = 200
 """For each queue."""
 SERIES_STEP, MOST_STEPS = 10.0, 360
 """Counts are kept for each so many seconds with a change, and for so many of these."""
+MOST_LOOKS = 1250
+"""How many children of a znode are read that nothing but their data tells from others."""
 MOST_QUEUES = 10_000
 """The queues that have been vacant for longest are forgotten first."""
 
@@ -93,6 +95,7 @@ class Scene:
         self._tree = ZnodeTree()
         self._others: dict[str, OtherRecipe] = {}
         self._touched: dict[str, None] = {}
+        self._looks: dict[str, int] = {}
         self._unreadable: set[str] = set()
         self._incomplete: set[str] = set()
         self._series: dict[str, deque[tuple[float, int, int]]] = {}
@@ -193,8 +196,18 @@ class Scene:
 
     def needs_data(self, path: str, stat: Stat) -> bool:
         """Whether a znode's data have to be read before `put`: else they may be empty there."""
-        queue = self._queues.get(parent(path))
-        return needs_data(basename(path), stat) or (queue is not None and bool(queue.kind))
+        above = parent(path)
+        queue, other = self._queues.get(above), self._others.get(above)
+        if queue is not None and queue.kind:
+            return True
+        if not needs_data(basename(path), stat):
+            return False
+        known = self._tree.get(path)
+        if stat.ephemeral_owner or (known and known[1]) or (other and other.kind == "once"):
+            return True
+        # Of many children, the first ones show whether they are the keys of a `Once`.
+        self._looks[above] = self._looks.get(above, 0) + 1
+        return self._looks[above] <= MOST_LOOKS
 
     def put(self, path: str, stat: Stat, data: bytes | None) -> None:
         """A znode exists, or has changed; no data if they are unreadable."""
@@ -205,6 +218,7 @@ class Scene:
     def remove(self, path: str) -> None:
         if path != "/":
             self._tree.remove(path)
+            self._looks.pop(path, None)
             self._touch(path)
 
     def _touch(self, path: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from cli.scenes import NOTHING, StagedScene
 
 from aiolead.cli import scene_text
+from aiolead.cli.scene import MOST_LOOKS, Scene
 from aiolead.cli.scene_values import (
     EnsembleHealth,
     OwnerConnection,
@@ -494,3 +495,17 @@ def test_failures_of_servers_are_events_and_problems() -> None:
     assert health(1.0, "leader", "").problems == 1
     assert health(1.0, "", "", is_met=False).problems == 3
     assert health(1.0, "leader", "follower").problems == 0
+
+
+def test_few_of_many_small_znodes_are_read() -> None:
+    scene, stat = Scene(), NOTHING._replace(data_length=100)
+    assert sum(scene.needs_data(f"/many/{n}", stat) for n in range(5000)) == MOST_LOOKS
+    # What was read once, such as a rate limit, is read after each change.
+    scene.put("/limits/api", stat, b"{}")
+    assert all(scene.needs_data("/limits/api", stat) for _ in range(5000))
+    # All keys are, once it is known that they are some.
+    scene.put("/keys/1", stat, b"__DONE__host-1")
+    scene.settle(1.0)
+    assert all(scene.needs_data(f"/keys/{n}", stat) for n in range(5000))
+    scene.remove("/many")
+    assert scene.needs_data("/many/1", stat)
