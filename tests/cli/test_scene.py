@@ -500,7 +500,7 @@ def test_failures_of_servers_are_events_and_problems() -> None:
 def test_few_of_many_small_znodes_are_read() -> None:
     scene, stat = Scene(), NOTHING._replace(data_length=100)
     assert sum(scene.needs_data(f"/many/{n}", stat) for n in range(5000)) == MOST_LOOKS
-    # What was read once, such as a rate limit, is read after each change.
+    # A rate limit that was read once is read after each change.
     scene.put("/limits/api", stat, b"{}")
     assert all(scene.needs_data("/limits/api", stat) for _ in range(5000))
     # All keys are, once it is known that they are some.
