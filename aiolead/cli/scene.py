@@ -60,7 +60,7 @@ MOST_TERMS = 200
 SERIES_STEP, MOST_STEPS = 10.0, 360
 """Counts are kept for each so many seconds with a change, and for so many of these."""
 MOST_LOOKS = 1250
-"""How many children of a znode are read that nothing but their data tells from others."""
+"""How many children of a znode are read to see from their data whether they are keys."""
 MOST_QUEUES = 10_000
 """The queues that have been vacant for longest are forgotten first."""
 
