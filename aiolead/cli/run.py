@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
 from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
+from ..events import OWNERLESS
 from ..types import Run, TenureContext, WriteHeld
 from . import exits, render
 from .child import Child, ChildExit, find_command
@@ -399,8 +400,9 @@ class _Execution:
             except AcquireTimeout as late:
                 self._waits = False
                 if not self._reporter.quiet:
-                    is_known = late.holder is not None or job.standing is not None
-                    why = await self._standing(client) if is_known else str(late)
+                    # Nobody holds it, and nobody ever will: the error names the znode in front.
+                    is_blocked = str(late).endswith(OWNERLESS)
+                    why = str(late) if is_blocked else await self._standing(client)
                     self._reporter.error(
                         f"did not get {job.noun} {path}: {why}",
                         event="not acquired",
