@@ -9,7 +9,7 @@ them get new addresses. An address of a dead server drops every packet.
     python -m benchmarks.names --trials 1 --clients aiolead-trio kazoo "all addresses"
 
 It needs `ip` and `unshare`, and a system that allows user namespaces, or root.
-docs/how-to/client.md quotes the table.
+benchmarks/README.md quotes the table.
 """
 
 from __future__ import annotations
