@@ -1,7 +1,7 @@
 """The faults that aiozk's own recipes do not survive, on theirs and on ours over the adapter.
 
-The table in docs/contributing/safety-evidence.md is what is asserted here, for aiozk 0.32.0, on the
-embedded server and a real one.
+docs/how-to/aiozk-client.md says in short what is asserted here, for aiozk 0.32.0, on the embedded
+server and a real one.
 """
 
 from __future__ import annotations
