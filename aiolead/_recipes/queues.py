@@ -125,7 +125,11 @@ class ItemProducer:
 
     async def _make_room(self, count: int) -> None:
         if count > self._room():
-            await over_sessions(self._client, self._look)
+            try:
+                await over_sessions(self._client, self._look)
+            except NoAuthError:
+                # Servers since 3.8.4 and 3.9.2 let only readers count. Who may not read goes on.
+                return
             await self._refuse_others()
             room = self._room()
             if count > room:

@@ -174,7 +174,7 @@ def test_command_prints_that_it_was_asked_to_release(server: ThreadedServer) -> 
         assert (asked[0], len(asked[1]), asked[2]) == (0, 1, [])
         assert holder.command.finish() == 0
         printed = holder.command.err.rest()
-    assert printed == ["aiolead: asked to release /l: told the command to end"]
+    assert printed == ["aiolead: asked to release the lock /l: told the command to end"]
 
 
 # --- waits and refusals ---------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_command_prints_who_holds_it(server: ThreadedServer) -> None:
         assert code == 75
         (line,) = err
         assert re.fullmatch(
-            r"aiolead: did not get the lock /l: held by host-1:4711 for \d+ s", line
+            r"aiolead: did not get the lock /l: held by host-1:4711 \(there for \d+ s\)", line
         )
 
 
@@ -285,7 +285,8 @@ def test_command_that_waits_prints_who_holds_it(server: ThreadedServer) -> None:
         Command("run", "/l", "--", "true", hosts=server.connect_string) as waiter,
     ):
         waiter.err.expect(
-            r"^aiolead: waits for leadership of /l: held by host-1:4711 for \d+ s; 1 waiting$"
+            r"^aiolead: waits for leadership of /l: held by host-1:4711 \(there for \d+ s\); "
+            r"1 waiting$"
         )
         assert waiter.finish(signal.SIGTERM) == 128 + signal.SIGTERM
         assert len(waiter.err.rest()) == 1

@@ -81,7 +81,7 @@ _TABLE = {
     "SessionStates": {ANY: "current"},
     "SharedValue": {HOME: "observe"},
     "SharedValueView": {ANY: "versioned"},
-    "Task": {ANY: "data"},
+    "Task": {ANY: "data value"},
     "TaskBoard": {ANY: "claim consume try_claim", HOME: "observe"},
     "Tenure": {
         ANY: "fenced identity is_held is_released is_revocation_requested loss path remaining "

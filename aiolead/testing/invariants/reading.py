@@ -146,11 +146,13 @@ class Turn:
         """Whether it could not know at an instant that its hold was over: its process was stopped.
 
         Time in which a process does not run does not count. So the hold is shortened by the stops
-        that it was in, or had come out of within `horizon` seconds.
+        that it was in, or had come out of within `horizon` seconds, and then by those that followed
+        before it was over.
         """
         missed = 0.0
         for stop in self.stops:
-            if stop.start <= instant and stop.end > instant - horizon:
+            was_in = stop.start <= instant and stop.end > instant - horizon
+            if was_in or (missed > 0.0 and instant < stop.start < self.over):
                 if stop.end == inf:
                     return True
                 missed += max(0.0, min(stop.end, self.over) - max(stop.start, self.hold.at))

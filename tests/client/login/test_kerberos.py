@@ -298,7 +298,8 @@ async def test_ticket_is_named_in_the_log_and_by_the_command(
     run = partial(finished, scene, {"lock": ("/l", "--", "true")})
     code, command = (await anyio.to_thread.run_sync(run))["lock"]
     printed = [normal(line).replace(str(tmp_path), "FOLDER") for line in command.err.rest()]
-    assert printed == [f"aiolead: no session with zk:N within N s (zk:N (127.0.0.1): {why})"]
+    no_session = f"no session with zk:N within N s (zk:N (127.0.0.1): {why})"
+    assert printed == [f"aiolead: {no_session}; see: aiolead doctor"]
     assert code == 69
 
 

@@ -71,8 +71,8 @@ def left(server: EmbeddedServer) -> tuple[int, int, int]:
 async def test_item_and_task_are_given_up_on_every_server(a: Client, b: Client) -> None:
     """By the consumer of the last attempt, and by one that finds the attempts used up."""
     await Queue(a, PATH).put_many([b"0", b"1"])
-    await catch_up(b)
     for client in (a, b):
+        await catch_up(client)  # it sees that the claim of the one before is gone
         await fail(limited(client))
     await catch_up(b)
     async with Queue(b, PATH).get(timeout=SESSION) as item:  # it knows of no limit
