@@ -374,7 +374,11 @@ class Contender:
             ):
                 break
             if ahead.gone or ahead.is_stale:
+                known = frozenset(ahead.gone)
                 position = await self._list_queue()
+                # A server that lags lists them still: no event counts as what a client has seen.
+                # They are read, and watched, there; to list again would be a loop without a pause.
+                ahead.gone -= known
         self._note_front()
         return True
 
