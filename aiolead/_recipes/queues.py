@@ -128,7 +128,7 @@ class ItemProducer:
             try:
                 await over_sessions(self._client, self._look)
             except NoAuthError:
-                # Servers since 3.8.4 and 3.9.2 let only readers count. Who may not read goes on.
+                # Servers since 3.8.4 and 3.9.2 let only readers count the items: no limit then.
                 return
             await self._refuse_others()
             room = self._room()
