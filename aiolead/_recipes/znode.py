@@ -176,6 +176,7 @@ class Znode:
         """Send the create. The answer is recorded even if nobody awaits it."""
         session_id = self._client.session_id
         path, mode = self._naming.next_name(session_id)
+        is_early = mode.is_ephemeral and not session_id
         session_id = self._create_session = session_id if mode.is_ephemeral else 0
         self._create_path = path
         since = self._client.backend.last_zxid
@@ -187,11 +188,17 @@ class Znode:
             self._naming.settle(path)  # nothing was sent
             self._one_use_less()
             raise
-        create.add_done_callback(partial(self._created, create, path, session_id, since))
+        created = partial(self._created, create, path, session_id, since, is_early)
+        create.add_done_callback(created)
         return create
 
-    def _created(self, create: Reply[Created], path: str, session_id: int, since: int) -> None:
-        """Process the answer to a create: in the client's task, before any later answer."""
+    def _created(
+        self, create: Reply[Created], path: str, session_id: int, since: int, is_early: bool
+    ) -> None:
+        """Process the answer to a create: in the client's task, before any later answer.
+
+        `is_early`: it was made for a session that had not begun yet.
+        """
         wanted = self._creating is create
         error = create.error()
         if error is None:
@@ -205,6 +212,11 @@ class Znode:
             else:
                 self._delete(node, None)
         elif may_be_applied(error):
+            if is_early:
+                # It was sent in the session that has begun since, whose connection was lost.
+                session_id = self._client.session_id
+                if wanted:
+                    self._create_session = session_id
             self._naming.note_lost(path, session_id, since)
             if not wanted:  # else that is settled by `resolve`, or `withdraw`
                 self._delete_lost_later(path, session_id)

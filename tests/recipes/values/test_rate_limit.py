@@ -74,6 +74,7 @@ async def test_burst_is_allowed_at_once_and_then_the_rate(client: Client) -> Non
 
 
 @pytest.mark.parametrize(("engine", "version"), ENGINES)
+@goes_by_the_virtual_clock
 @virtually
 async def test_burst_is_allowed_once_on_other_engines(engine: str, version: str) -> None:
     async with (
