@@ -179,7 +179,12 @@ def test_background_command_that_reads_continues_in_the_foreground(
     shell: OnTerminal, tool: str
 ) -> None:
     shell.type(f"{tool} sh -c 'read x; echo got-$x-up$((1+1))' &\n")
-    until(lambda: "T" in states_of(shell, "sh -c"), "the command waits for the terminal")
+
+    def waits() -> bool:
+        # flock stops with its command, a moment later.
+        return {*states_of(shell, "sh -c"), *states_of(shell, "flock")} == {"T"}
+
+    until(waits, "the command waits for the terminal")
     is_back(shell)
     bring_to_the_foreground(shell)
     shell.type("hello\n")
