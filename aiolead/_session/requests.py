@@ -715,6 +715,7 @@ class RequestQueue:
         self._queued_bytes += sum(len(call.body) for call in self.unanswered)
         self.unanswered.clear()
         self._counted = 0
+        self._alone = None  # or else a suspected one would wait for itself
 
     def fail_overdue(self, now: float, patience: float, error: Callable[[], AioleadError]) -> None:
         """Fail requests that have waited for a connection for `patience` seconds."""

@@ -442,3 +442,17 @@ def test_recent_losses_refuse_the_request(size: int, budget: int) -> None:
     # A short one may be sent again: its length is not the cause.
     held_back = suspects.refusal(read, (budget - 1) * PATIENCE) is not None
     assert held_back == lost[-1].is_held_back == (size > SHORT)
+
+
+def test_suspected_request_of_a_failed_handshake_is_sent_on_the_next_connection() -> None:
+    suspected, other = read_of(100), call()
+    requests = queue_of(suspected, other)
+    requests.take(0.0, careful=False)
+    requests.connection_lost(0.1, PATIENCE, "closed right after it")
+
+    assert requests.take(0.2, careful=False, early=True)  # with the handshake
+    assert requests.oldest is suspected
+    requests.requeue_inflight()
+
+    assert requests.take(0.3, careful=False)
+    assert requests.oldest is suspected
