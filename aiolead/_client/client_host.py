@@ -199,25 +199,26 @@ class ClientHost:
         with anyio.move_on_after(machine.timing.holders_wait, shield=True):
             await core.holders_gone()
         core.reporting.is_closing = True
-        if machine.awaits_session and not self._is_late:
-            # Nobody would close the session that the server is about to grant.
-            with anyio.move_on_after(machine.timing.greeting_wait, shield=True):
-                await core.supervisor.greeted()
-        if machine.state is SessionState.CONNECTED:
-            with anyio.move_on_after(machine.timing.close_wait, shield=True):
-                if machine.session_id == core.detached:
-                    await self._everything_answered()
-                elif not machine.is_own:
-                    _logger.info(
-                        "the session %s is not closed, and ends when it times out: another "
-                        "process may still hold something under it",
-                        shown_session(machine.session_id),
-                    )
-                    await self._everything_answered()
-                else:
-                    goodbye = anyio.Event()
-                    machine.close(core.clock()).add_done_callback(goodbye.set)
-                    await goodbye.wait()
+        with anyio.move_on_after(machine.timing.close_wait, shield=True):
+            if machine.awaits_session and not self._is_late:
+                # Nobody would close the session that the server is about to grant.
+                with anyio.move_on_after(machine.timing.greeting_wait):
+                    await core.supervisor.greeted()
+            if machine.state is not SessionState.CONNECTED:
+                return
+            if machine.session_id == core.detached:
+                await self._everything_answered()
+            elif not machine.is_own:
+                _logger.info(
+                    "the session %s is not closed, and ends when it times out: another "
+                    "process may still hold something under it",
+                    shown_session(machine.session_id),
+                )
+                await self._everything_answered()
+            else:
+                goodbye = anyio.Event()
+                machine.close(core.clock()).add_done_callback(goodbye.set)
+                await goodbye.wait()
 
     async def _everything_answered(self) -> None:
         """Wait for the answers to all that was sent, twice: one may have sent the next request."""
