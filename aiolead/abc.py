@@ -291,6 +291,15 @@ class Backend(Protocol):
         """
         ...
 
+    def join_watch(
+        self, path: str, on_event: Callable[[WatchEvent], object] | None = None
+    ) -> Watch | None:
+        """Return a watch on a znode's data that is armed beside others of this client.
+
+        Nothing is sent: the server watches already. None if it does not, as far as is known.
+        """
+        ...
+
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         """Report every change of state, in order, with the session id that it concerns.
 

@@ -47,7 +47,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, Participant, Stat, WatchEvent
 from ..paths import join
 from . import contender_queue
-from .contender_queue import ContenderQueue, LocalContenders, created, found_lost, prefix_of
+from .contender_queue import ContenderQueue, LocalContenders, created, prefix_of
 from .errors import (
     TRIES,
     Action,
@@ -285,7 +285,7 @@ class Waiter:
         tries = TRIES
         while True:
             try:
-                if not await found_lost(self._znode, self._client):
+                if not await self._znode.found_lost():
                     await created(self._znode, self._znode.create(), self._path)
                 return
             except NoNodeError:

@@ -26,7 +26,7 @@ import anyio
 from .._util.internal_errors import contained, internal_error
 from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
-from ..model import ACL, Created, EventType, Stat, WatchEvent
+from ..model import ACL, Created, EventType, SessionState, Stat, WatchEvent
 from .errors import Action, Step, action_for, in_background, may_be_applied, pause, until_done
 from .naming import Departure, Fixed, Naming, RegisteredNode, delete_until_gone, until_sole
 
@@ -280,6 +280,12 @@ class Znode:
                     self._delete_lost_later(path, session_id, already_looked=True)
             self._creating = None
         return self.current is not None
+
+    async def found_lost(self) -> bool:
+        """Wait for a connection; return whether a lost create has left a znode."""
+        if self._client.state is not SessionState.CONNECTED:
+            await self._client.ready()
+        return self.state is not ZnodeState.ABSENT and await self.resolve()
 
     async def _find(self, path: str, session_id: int, found: Callable[[Created], object]) -> None:
         await self._naming.find(path, session_id, self.data, found)

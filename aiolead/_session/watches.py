@@ -63,6 +63,8 @@ class WatchSlot:
         label: the path as the caller named it, without the chroot.
         wire: its type on the server; `kind` is set while it is armed.
         pending: how many unanswered requests will arm it.
+        is_of_data: whether a read of the data arms it, which proves that it may be read: servers
+            from 3.8.4 and 3.9.2 on do not report what happens to a znode that may not.
     """
 
     _registry: WatchRegistry
@@ -73,6 +75,7 @@ class WatchSlot:
     wire: WatcherType | None = None
     kind: WatchKind | None = None
     pending: int = 0
+    is_of_data: bool = False
     closed: bool = False
 
     @property
@@ -207,7 +210,9 @@ class WatchRegistry:
 
     # --- one-shot watches ----------------------------------------------------------------------
 
-    def begin(self, slot: WatchSlot, path: str, label: str, kind: WatchKind) -> Arming:
+    def begin(
+        self, slot: WatchSlot, path: str, label: str, kind: WatchKind, *, is_of_data: bool = False
+    ) -> Arming:
         """Prepare a read that arms a slot. `UsageError` if it is closed, or watches other data."""
         if slot.closed:
             raise UsageError("the watch was closed")
@@ -218,9 +223,24 @@ class WatchRegistry:
             )
         slot.path, slot.label, slot.wire = path, label, kind.wire
         slot.event = None
+        slot.is_of_data = is_of_data
         slot.pending += 1
         self._arming[path, kind.wire] += 1
         return Arming(self, slot, path, kind)
+
+    def join_armed(self, slot: WatchSlot, path: str, label: str) -> bool:
+        """Arm a new slot beside those that reads of a znode's data have armed, without a request.
+
+        Return False if there are none. What they would be notified of is what the slot is notified
+        of, from now on: the server has one watch for all of them.
+        """
+        there = self._armed[WatchKind.DATA].get(path)
+        if there is None or not any(each.is_of_data for each in _all(there)):
+            return False
+        slot.path, slot.label, slot.wire = path, label, WatcherType.DATA
+        slot.is_of_data = True
+        self._put(slot, path, WatchKind.DATA)
+        return True
 
     def is_one_shot(self, path: str, kind: WatchKind) -> bool:
         """Whether a watch of this kind is set on the server; see `streams`."""

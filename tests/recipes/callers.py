@@ -38,7 +38,7 @@ _TABLE = {
     "ClientBackend": {
         ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
         "unlimited",
-        HOME: "bind check_connected check_home make_watch serial shared spawn subscribe",
+        HOME: "bind check_connected check_home join_watch make_watch serial shared spawn subscribe",
     },
     "ClientLease": {ANY: "deadline expire is_enough remaining", HOME: "hold"},
     "ClientWatch": {ANY: "close event is_armed"},
@@ -119,7 +119,8 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
         "/",
     ),
     "Client.get_children_and_stat Client.observe_children Client.observe_data": ("/",),
-    "Client.watch ClientBackend.full_path Reads.get Reads.get_children": ("/",),
+    "Client.watch ClientBackend.full_path ClientBackend.join_watch": ("/",),
+    "Reads.get Reads.get_children": ("/",),
     "Transaction.check TreeCache.children TreeCache.get": ("/",),
     "Client.chroot Client.create Client.delete Transaction.create": ("/never",),
     "Transaction.delete": ("/never",),

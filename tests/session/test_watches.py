@@ -120,6 +120,32 @@ def test_event_has_the_path_that_the_caller_named(script: Script) -> None:
     assert [event.path for event in watcher.events] == ["/a"]
 
 
+# --- watches that join others --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_of_data", [True, False])
+def test_watch_joins_those_that_reads_of_the_data_have_armed(
+    script: Script, is_of_data: bool
+) -> None:
+    first, second, watches = Watcher(script), Watcher(script), script.machine.watches
+    watches.begin(first.slot, "/a", "/a", WatchKind.DATA, is_of_data=is_of_data).armed()
+
+    assert watches.join_armed(second.slot, "/a", "/a") == is_of_data
+    first.slot.close()
+    assert script.ops() == ([] if is_of_data else [OpCode.REMOVE_WATCHES])
+    script.event(E.DELETED, "/a")
+    assert second.types == ([E.DELETED] if is_of_data else [])
+
+
+def test_watch_joins_none_before_the_read_is_answered_nor_after_the_event(script: Script) -> None:
+    first, second, watches = Watcher(script), Watcher(script), script.machine.watches
+    read = watches.begin(first.slot, "/a", "/a", WatchKind.DATA, is_of_data=True)
+    assert not watches.join_armed(second.slot, "/a", "/a")
+    read.armed()
+    script.event(E.DELETED, "/a")
+    assert not watches.join_armed(second.slot, "/a", "/a")
+
+
 # --- one watch for one purpose -----------------------------------------------------------------
 
 

@@ -41,7 +41,7 @@ from ...paths import parent, parse_connect_string, validate
 from .. import loop_affinity
 from ..client_reporting import ClientStatistics
 from ..core import Core, T
-from .client_watches import MAX_EVENTS, ClientWatch, WatchStream
+from .client_watches import MAX_EVENTS, ClientWatch, WatchStream, joined_watch
 from .operations import (
     EXISTS,
     GET,
@@ -616,6 +616,12 @@ class ClientBackend:
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         self._core.check_home()
         return ClientWatch(self._core, on_event)
+
+    def join_watch(
+        self, path: str, on_event: Callable[[WatchEvent], object] | None = None
+    ) -> ClientWatch | None:
+        self._core.check_home()
+        return joined_watch(self._core, self._scope.full(path), path, on_event)
 
     def subscribe(self, on_state: Callable[[SessionState, int], object]) -> Callable[[], None]:
         return self._core.subscribe(on_state)

@@ -136,6 +136,14 @@ class ClientWatch:
         self.close()
 
 
+def joined_watch(
+    core: Core, full: str, path: str, on_event: Callable[[WatchEvent], object] | None
+) -> ClientWatch | None:
+    """See `aiolead.abc.Backend.join_watch`; `full` is the path on the servers."""
+    watch = ClientWatch(core, on_event)
+    return watch if core.machine.watches.join_armed(watch._slot, full, path) else None
+
+
 MAX_EVENTS = 10_000
 """How many unread events a stream keeps by default."""
 

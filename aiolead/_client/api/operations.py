@@ -130,7 +130,8 @@ class Scope:
         if watch is not None:
             core.check_home()  # before anything has changed
             watches = core.machine.watches
-            arming = watches.begin(_slot(watches, watch), full, path, of.watches)
+            slot, is_of_data = _slot(watches, watch), of.op == OpCode.GET_DATA
+            arming = watches.begin(slot, full, path, of.watches, is_of_data=is_of_data)
         reply = PendingReply(of.op, body, of.parse, READ, path, arming, of.on_error)
         reply.is_users = self.is_users
         reply.steps = of.steps

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .process import Process
     from .world import World
 
+OnEvent = Callable[[WatchEvent], object]
+
 
 class Online:
     """A client for as long as an `async with` lasts; made by `World.client`.
@@ -56,19 +58,18 @@ class Online:
         real, chroot = client._backend, client.chroot
         prefix, history = client._scope.prefix, self._history
 
-        def make_watch(on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
-            if on_event is None or not _is_of_a_waiter(on_event):
-                return real.make_watch(on_event)
-            react = on_event
+        def reporting(react: OnEvent | None) -> OnEvent | None:
+            if react is None or not _is_of_a_waiter(react):
+                return react
 
             def wake(event: WatchEvent) -> None:
                 if event.type is EventType.DELETED:
                     history.notified(prefix + event.path, client.session_id)
                 react(event)
 
-            return real.make_watch(wake)
+            return wake
 
-        client._backend = _Reporting(real, make_watch)  # type: ignore[assignment]
+        client._backend = _Reporting(real, reporting)  # type: ignore[assignment]
         client.chroot = lambda path: self._reporting_wakings(chroot(path))  # type: ignore[method-assign]
         return client
 
@@ -90,11 +91,19 @@ class Online:
 
 
 class _Reporting:
-    """A backend with a `make_watch` of its own; its `unlimited` views have this backend."""
+    """A backend whose watches report their events; its `unlimited` views have this backend."""
 
-    def __init__(self, real: ClientBackend, make_watch: Callable[..., ClientWatch]) -> None:
+    def __init__(
+        self, real: ClientBackend, reporting: Callable[[OnEvent | None], OnEvent | None]
+    ) -> None:
         self._real = real
-        self.make_watch = make_watch
+        self._reporting = reporting
+
+    def make_watch(self, on_event: OnEvent | None = None) -> ClientWatch:
+        return self._real.make_watch(self._reporting(on_event))
+
+    def join_watch(self, path: str, on_event: OnEvent | None = None) -> ClientWatch | None:
+        return self._real.join_watch(path, self._reporting(on_event))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
