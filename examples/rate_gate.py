@@ -17,9 +17,9 @@ import anyio
 
 import aiolead
 from aiolead._recipes.errors import with_parent
-from aiolead._recipes.hold import Alarm
 from aiolead._recipes.holding import Contest, HeldRecipe
 from aiolead._recipes.naming import Departure, Fixed
+from aiolead._recipes.place_parts import Alarm
 from aiolead._recipes.recipe import OnDisconnect, checked_number
 from aiolead._recipes.rivals import HolderQuery, only_holder
 from aiolead._recipes.znode import NodeGone, Znode

@@ -45,9 +45,10 @@ from ..errors import (
 from ..model import ACL, CreateMode, EventType, Participant, Stat
 from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
-from .hold import Alarm, Tenure, answered
+from .hold import Tenure, answered
 from .holding import Contest, Entries, HoldingRecipe, TenureContext
 from .naming import Departure, Fixed
+from .place_parts import Alarm
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings

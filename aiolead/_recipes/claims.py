@@ -58,10 +58,11 @@ from .errors import (
     until_answered,
     with_parent,
 )
-from .hold import Alarm, Tenure
+from .hold import Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
 from .naming import Departure, Fixed, Found, RegisteredNode, find_at
+from .place_parts import Alarm
 from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data
 from .recipe import checked_number

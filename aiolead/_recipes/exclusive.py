@@ -15,9 +15,10 @@ from ..events import OWNERLESS
 from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
-from .hold import Alarm, Held, discard_all
+from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
 from .naming import Departure, Fixed
+from .place_parts import Alarm, discard_all
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
 from .reporting import PathWarnings

@@ -23,7 +23,7 @@ import anyio.lowlevel
 from .._client.fast import Wakeup, wait_shielded
 from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
-from ..abc import CoordinationClient, FencedClient, Hold, Watch
+from ..abc import CoordinationClient, FencedClient, Hold
 from ..errors import (
     AioleadError,
     ClientClosedError,
@@ -36,7 +36,7 @@ from ..errors import (
     TenureLost,
     UsageError,
 )
-from ..model import SessionState, WatchEvent
+from ..model import SessionState
 from .errors import Action, Step, action_for, before_next_try, log_refusal
 from .naming import Departure
 from .rivals import HolderQuery
@@ -191,61 +191,6 @@ class _HoldGroup:
             hold.release()
 
 
-class _Several:
-    """Several departures as one, which ends with the last of them."""
-
-    def __init__(self, parts: Sequence[Departure]) -> None:
-        self._parts = parts
-
-    @property
-    def is_done(self) -> bool:
-        return all(part.is_done for part in self._parts)
-
-    def error(self) -> AioleadError | None:
-        """The first refusal, with the others as notes; else the first error."""
-        errors = [error for error in self._errors() if error is not None]
-        refusals = [error for error in errors if isinstance(error, ReleaseError)]
-        if not refusals:
-            return errors[0] if errors else None
-        first, *others = refusals
-        if not getattr(first, "__notes__", None):
-            for other in others:
-                first.add_note(str(other))
-        return first
-
-    def _errors(self) -> list[AioleadError | None]:
-        return [part.error() for part in self._parts]
-
-    def add_done_callback(self, callback: Callable[[], object]) -> None:
-        left = len(self._parts)
-
-        def one_more() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                callback()
-
-        for part in self._parts:
-            part.add_done_callback(one_more)
-
-    def await_report(self, is_awaited: bool) -> None:
-        for part in self._parts:
-            part.await_report(is_awaited)
-
-
-def all_of(parts: Sequence[Departure]) -> Departure | None:
-    """All of them as one; None if there are none."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return _Several(parts)
-
-
-def discard_all(znodes: Sequence[Znode]) -> Departure | None:
-    """Abandon the znodes for good; return their pending deletes as one."""
-    deletes = [znode.discard() for znode in znodes]
-    return all_of([delete for delete in deletes if delete is not None])
-
-
 async def answered(departure: Departure) -> AioleadError | None:
     """Wait until a pending delete is done, as its reporter; return the servers' answer."""
     if not departure.is_done:
@@ -257,58 +202,6 @@ async def answered(departure: Departure) -> AioleadError | None:
         finally:
             departure.await_report(False)
     return departure.error()
-
-
-class Alarm:
-    """The watches of one attempt, on others and on its own znodes, and the wait for any of them.
-
-    It is the observer of the attempt's znodes. A wait ends with the session, too: that fires all
-    watches.
-    """
-
-    def __init__(self, client: CoordinationClient) -> None:
-        self._client = client
-        self._event = anyio.Event()
-        self._watches: list[Watch] = []
-
-    @property
-    def is_set(self) -> bool:
-        return self._event.is_set()
-
-    def renew(self) -> None:
-        """Close the watches, and forget what has happened: another look at the servers begins."""
-        self.close()
-        self._event = anyio.Event()
-
-    def watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
-        """Make a watch that sets the alarm, or calls `on_event`; it lasts until `close`."""
-        watch = self._client.backend.make_watch(on_event or self.set)
-        self._watches.append(watch)
-        return watch
-
-    def set(self, _event: Any = None) -> None:
-        """Something has happened: look again."""
-        self._event.set()
-
-    async def wait(self) -> None:
-        """Wait until something happens; not at all if it has since `renew`."""
-        await self._event.wait()
-
-    def close(self) -> None:
-        for watch in self._watches:
-            watch.close()
-        self._watches.clear()
-
-    # --- what happens to a znode of ours: see `ZnodeObserver` ------------------------------------
-
-    def znode_gone(self) -> None:
-        self._event.set()
-
-    def watch_ended(self) -> None:
-        self._event.set()
-
-    def data_seen(self, data: bytes) -> None:
-        """Nothing to do: nobody asks for a release."""
 
 
 _making_a_list = threading.RLock()  # a signal handler may come in between

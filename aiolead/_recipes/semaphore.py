@@ -34,7 +34,7 @@ from ..model import ACL, Created, CreateMode, Participant, Stat, WatchEvent
 from ..paths import basename, join, parent, sequence_of
 from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
-from .hold import Alarm, Held, acquire, discard_all, try_acquire
+from .hold import Held, acquire, try_acquire
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
 from .naming import Departure, Fixed, Naming, OwnNames, Sequential
@@ -46,6 +46,7 @@ from .neighbours import (
     refuse_items,
     refuse_owned,
 )
+from .place_parts import Alarm, discard_all
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings

@@ -54,7 +54,8 @@ from ..errors import (
 from ..model import EventType, Participant, WatchEvent
 from ..paths import basename
 from .errors import Step, before_next_try, until_answered
-from .hold import Alarm, Place, Tenure
+from .hold import Place, Tenure
+from .place_parts import Alarm
 from .reading import MAX_IDENTITY, is_ready, is_request, participant, ready
 from .recipe import checked_text, checked_wait
 from .znode import Znode

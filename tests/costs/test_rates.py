@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from aiolead._recipes.hold import Alarm
+from aiolead._recipes.place_parts import Alarm
 from aiolead.testing.simulation import Backend
 from costs import _rates as rates
 from costs import _tables as tables

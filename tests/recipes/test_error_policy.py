@@ -11,8 +11,8 @@ import pytest
 from aiolead import errors
 from aiolead._recipes import errors as error_policy
 from aiolead._recipes.errors import Action, Step, action_for, may_be_applied
-from aiolead._recipes.hold import all_of
 from aiolead._recipes.naming import PendingDelete
+from aiolead._recipes.place_parts import all_of
 from aiolead.abc import CoordinationClient
 from aiolead.errors import (
     AioleadError,

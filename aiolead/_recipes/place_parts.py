@@ -1,0 +1,121 @@
+"""What places are made of, besides their znodes: an alarm, and several deletes as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+
+from ..abc import CoordinationClient, Watch
+from ..errors import AioleadError, ReleaseError
+from ..model import WatchEvent
+from .naming import Departure
+from .znode import Znode
+
+
+class _Several:
+    """Several departures as one, which ends with the last of them."""
+
+    def __init__(self, parts: Sequence[Departure]) -> None:
+        self._parts = parts
+
+    @property
+    def is_done(self) -> bool:
+        return all(part.is_done for part in self._parts)
+
+    def error(self) -> AioleadError | None:
+        """The first refusal, with the others as notes; else the first error."""
+        errors = [error for error in self._errors() if error is not None]
+        refusals = [error for error in errors if isinstance(error, ReleaseError)]
+        if not refusals:
+            return errors[0] if errors else None
+        first, *others = refusals
+        if not getattr(first, "__notes__", None):
+            for other in others:
+                first.add_note(str(other))
+        return first
+
+    def _errors(self) -> list[AioleadError | None]:
+        return [part.error() for part in self._parts]
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        left = len(self._parts)
+
+        def one_more() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                callback()
+
+        for part in self._parts:
+            part.add_done_callback(one_more)
+
+    def await_report(self, is_awaited: bool) -> None:
+        for part in self._parts:
+            part.await_report(is_awaited)
+
+
+def all_of(parts: Sequence[Departure]) -> Departure | None:
+    """All of them as one; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return _Several(parts)
+
+
+def discard_all(znodes: Sequence[Znode]) -> Departure | None:
+    """Abandon the znodes for good; return their pending deletes as one."""
+    deletes = [znode.discard() for znode in znodes]
+    return all_of([delete for delete in deletes if delete is not None])
+
+
+class Alarm:
+    """The watches of one attempt, on others and on its own znodes, and the wait for any of them.
+
+    It is the observer of the attempt's znodes. A wait ends with the session, too: that fires all
+    watches.
+    """
+
+    def __init__(self, client: CoordinationClient) -> None:
+        self._client = client
+        self._event = anyio.Event()
+        self._watches: list[Watch] = []
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def renew(self) -> None:
+        """Close the watches, and forget what has happened: another look at the servers begins."""
+        self.close()
+        self._event = anyio.Event()
+
+    def watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
+        """Make a watch that sets the alarm, or calls `on_event`; it lasts until `close`."""
+        watch = self._client.backend.make_watch(on_event or self.set)
+        self._watches.append(watch)
+        return watch
+
+    def set(self, _event: Any = None) -> None:
+        """Something has happened: look again."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until something happens; not at all if it has since `renew`."""
+        await self._event.wait()
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
+
+    # --- what happens to a znode of ours: see `ZnodeObserver` ------------------------------------
+
+    def znode_gone(self) -> None:
+        self._event.set()
+
+    def watch_ended(self) -> None:
+        self._event.set()
+
+    def data_seen(self, data: bytes) -> None:
+        """Nothing to do: nobody asks for a release."""
