@@ -39,11 +39,11 @@ from ..errors import (
 from ..model import SessionState
 from .errors import Action, Step, action_for, before_next_try, log_refusal
 from .naming import Departure
-from .rivals import HolderQuery
 from .znode import HoldOptions, NodeGone, Znode
 
 if TYPE_CHECKING:
     from .holding import Contest
+    from .rivals import HolderQuery
 
 
 class Place(Protocol):

@@ -13,9 +13,8 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from inspect import getattr_static
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, final
@@ -23,21 +22,16 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, f
 import anyio
 
 from .._client.fast import current_task_id
-from .._util.escaping import in_seconds
 from .._util.misuse import MissingAttribute
 from ..abc import CoordinationClient
 from ..errors import (
-    AcquireTimeout,
     AioleadError,
     AlreadyHeldError,
-    Blame,
     TenureLost,
     UsageError,
 )
-from ..events import OWNERLESS
-from ..model import ACL, SessionState
-from .errors import at_once
-from .hold import Held, Place, Tenure, acquire, try_acquire
+from ..model import ACL
+from .hold import Held, Place, Tenure, acquire
 from .recipe import (
     OnDisconnect,
     checked_acl,
@@ -49,7 +43,7 @@ from .recipe import (
     explain_arguments,
 )
 from .reporting import RecipeReporting
-from .rivals import HolderQuery, LastLooks, Rival, ask
+from .rivals import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -296,19 +290,14 @@ class TenureScope(ABC, Generic[T]):
     """A tenure and the cancel scope around its body, left by the task that entered it."""
 
     __slots__ = (
-        *("_contest", "_holder", "_is_entered", "_is_marked", "_is_silent", "_is_try"),
-        *("_obstacle", "_scope", "_task", "_tenure", "_timeout", "_was_connected"),
+        *("_contest", "_is_entered", "_is_marked", "_is_silent", "_is_try"),
+        *("_scope", "_task", "_tenure", "_timeout"),
     )
 
     def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
         self._timeout = None if timeout is None else checked_wait(timeout)
         self._contest: Contest[T] = contest
         self._is_try = is_try
-        self._was_connected = True
-        self._obstacle = ""
-        """`Place.obstacle` of the last attempt that acquired nothing."""
-        self._holder: Rival | None = None
-        """The holder as of the same."""
         self._is_silent = is_try
         """Whether nobody reads the error of an attempt that has acquired nothing."""
         self._tenure: T | None = None
@@ -484,9 +473,11 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             contest.leave(task)
             raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
         self._task, self._is_marked = task, True
-        tenure: Tenure | None = None
+        timeout, limit, tenure = self._timeout, None, None
+        if timeout is not None:
+            limit = TimeLimit(contest.client, contest.label, timeout, is_silent=self._is_silent)
         try:
-            get = None if self._timeout is None else self._get
+            get = None if limit is None else limit.get
             tenure = await contest.contend(self._on_lost, self._unmark, get)
         finally:
             if tenure is None:
@@ -497,81 +488,12 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
             self._scope.__enter__()
             if tenure._why_ended() is not None:
                 self._scope.cancel()
-        elif not self._gives_none:
-            raise self._timed_out()
+        elif limit is not None and not self._gives_none(limit):
+            raise limit.timed_out()
         return cast(R_co, tenure)
 
-    @property
-    def _gives_none(self) -> bool:
+    def _gives_none(self, _limit: TimeLimit) -> bool:
         return self._is_try
-
-    def _get(self, place: Place) -> Coroutine[Any, Any, bool]:
-        return self._get_in_time(place) if self._timeout else self._get_at_once(place)
-
-    async def _get_in_time(self, place: Place) -> bool:
-        client, timeout = self._contest.client, self._timeout
-        in_front, look = False, None
-        looks = client.backend.shared(None, LastLooks)
-        if timeout and not self._is_silent:
-            look = looks.add(client, partial(_query_of, place), timeout)
-        self._was_connected = client.state is SessionState.CONNECTED
-        # Usually it is connected, and thousands of waiters then need no subscription.
-        unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
-        try:
-            with anyio.move_on_after(timeout):
-                in_front = await acquire(client, place)
-        finally:
-            if unsubscribe is not None:
-                unsubscribe()
-            if look is not None:
-                looks.remove(look)
-        if not in_front:
-            self._note_obstacle(place, None if look is None else look.holder)
-        return in_front
-
-    def _note_obstacle(self, place: Place, holder: Rival | None) -> None:
-        self._obstacle, self._holder = place.obstacle(), holder
-
-    def _on_state(self, state: SessionState, _session_id: int) -> None:
-        self._was_connected = self._was_connected or state is SessionState.CONNECTED
-
-    async def _get_at_once(self, place: Place) -> bool:
-        """Whether it may be held, without waiting for others or for a server."""
-        client = self._contest.client
-        lost = "the connection was lost before it was known whether it is our turn: try again"
-        in_front = await at_once(client, partial(try_acquire, client, place), lost=lost)
-        if not in_front:
-            query = None if self._is_silent else _query_of(place)
-            self._note_obstacle(place, await ask(client, query))
-        return in_front
-
-    def _timed_out(self) -> AcquireTimeout:
-        """Make the error; names the holder, if that is known."""
-        holder, self._holder = self._holder, None
-        contest, timeout = self._contest, self._timeout
-        late = f"{contest!r}: not our turn within {in_seconds(timeout)}"
-        try:
-            contest.client.backend.check_connected()
-        except AioleadError as error:
-            if self._was_connected:
-                late = f"{late}; now: {error}"
-            else:
-                late = f"{contest!r}: no server was reached within {in_seconds(timeout)}: {error}"
-            timed_out = AcquireTimeout(late)
-            timed_out.blame = Blame.NETWORK
-            return timed_out
-        late = f"{late}, {self._obstacle}" if self._obstacle else late
-        if holder is None:
-            return AcquireTimeout(late)
-        timed_out = AcquireTimeout(f"{late}, held by {holder}")
-        timed_out.holder, timed_out.since = holder.identity, holder.since
-        timed_out.position, timed_out.permits = holder.position, holder.permits
-        return timed_out
-
-
-def _query_of(place: Place) -> HolderQuery | None:
-    """The query for the holder that a place waits for; None if it is known that nobody holds."""
-    return None if place.obstacle().endswith(OWNERLESS) else place.holder_query()
 
 
 def silence(context: object) -> None:

@@ -46,6 +46,7 @@ from .recipe import (
     checked_path,
     checked_text,
 )
+from .rivals import TimeLimit
 from .trimming import Trimmer
 
 MAX_KEY = 256
@@ -218,32 +219,10 @@ class Run(Tenure):
 class RunContext(TenureContext[Run | None]):
     """The context of a run: it gives None if the key is done, and marks it when the body ends."""
 
-    __slots__ = ("_is_key_done",)
+    __slots__ = ()
 
-    def __init__(
-        self,
-        contest: Contest[Run],
-        timeout: float | None = None,
-        *,
-        is_try: bool = False,
-    ) -> None:
-        super().__init__(contest, timeout, is_try=is_try)
-        self._is_key_done = False
-
-    @property
-    def _gives_none(self) -> bool:
-        # An acquisition without a time limit gives up for a done key only.
-        return self._is_try or self._timeout is None or self._is_key_done
-
-    async def _get_in_time(self, place: Place) -> bool:
-        is_got = await super()._get_in_time(place)
-        self._is_key_done = cast(KeyPlace, place).is_closed
-        return is_got
-
-    async def _get_at_once(self, place: Place) -> bool:
-        is_got = await super()._get_at_once(place)
-        self._is_key_done = cast(KeyPlace, place).is_closed
-        return is_got
+    def _gives_none(self, limit: TimeLimit) -> bool:
+        return self._is_try or cast(KeyPlace, limit.place).is_closed
 
     async def _leave(
         self,

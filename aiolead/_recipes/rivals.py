@@ -1,7 +1,8 @@
-"""Whom a contender waits for: read once, shortly before it has waited in vain, or after long.
+"""Acquisitions with a time limit, and whom they wait for: for the error, if they wait in vain.
 
-Nothing depends on the answer: it is for people. So a read is bounded in time, and an error of it
-only means that the holder stays unknown.
+The holder is read once, shortly before that, or after long. Nothing depends on the answer: it is
+for people. So a read is bounded in time, and an error of it only means that the holder stays
+unknown.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import anyio
 
+from .._util.escaping import in_seconds
 from ..abc import CoordinationClient
-from ..errors import AioleadError
-from ..events import shown_holder
+from ..errors import AcquireTimeout, AioleadError, Blame
+from ..events import OWNERLESS, shown_holder
 from ..model import SessionState, Stat
 from ..paths import join, sequence_of
+from .errors import at_once
+from .hold import Place, acquire, try_acquire
 from .kernel import in_order
 from .layouts import Names
 from .reading import listed, participant
@@ -153,6 +157,100 @@ class LastLooks:
                     look.holder = await ask(client, look.make_query(), most)
         finally:
             self._is_running, self._next_due = False, -inf
+
+
+@final
+class TimeLimit:
+    """The time limit of one acquisition: gets the place in time, or says why it has not.
+
+    Attributes:
+        place: what it has tried to get; None before.
+    """
+
+    __slots__ = (
+        *("_client", "_holder", "_is_silent", "_label", "_obstacle", "_seconds"),
+        *("_was_connected", "place"),
+    )
+
+    def __init__(
+        self, client: CoordinationClient, label: str, seconds: float, *, is_silent: bool
+    ) -> None:
+        """`seconds` is 0 for one try without waiting; `is_silent`: nobody reads the error."""
+        self._client = client
+        self._label = label
+        self._seconds = seconds
+        self._is_silent = is_silent
+        self.place: Place | None = None
+        self._was_connected = True
+        self._obstacle = ""
+        self._holder: Rival | None = None
+
+    def get(self, place: Place) -> Awaitable[bool]:
+        """Get a place; return whether it is ours, with no checkpoint after that is known."""
+        self.place = place
+        return self._in_time(place, self._seconds) if self._seconds else self._at_once(place)
+
+    async def _in_time(self, place: Place, timeout: float) -> bool:
+        client = self._client
+        in_front, look = False, None
+        looks = client.backend.shared(None, LastLooks)
+        if not self._is_silent:
+            look = looks.add(client, partial(_query_of, place), timeout)
+        self._was_connected = client.state is SessionState.CONNECTED
+        # Usually it is connected, and thousands of waiters then need no subscription.
+        unsubscribe = None if self._was_connected else client.backend.subscribe(self._on_state)
+        try:
+            with anyio.move_on_after(timeout):
+                in_front = await acquire(client, place)
+        finally:
+            if unsubscribe is not None:
+                unsubscribe()
+            if look is not None:
+                looks.remove(look)
+        if not in_front:
+            self._obstacle = place.obstacle()
+            self._holder = None if look is None else look.holder
+        return in_front
+
+    def _on_state(self, state: SessionState, _session_id: int) -> None:
+        self._was_connected = self._was_connected or state is SessionState.CONNECTED
+
+    async def _at_once(self, place: Place) -> bool:
+        """Whether it may be held, without waiting for others or for a server."""
+        client = self._client
+        lost = "the connection was lost before it was known whether it is our turn: try again"
+        in_front = await at_once(client, partial(try_acquire, client, place), lost=lost)
+        if not in_front:
+            holder = await ask(client, None if self._is_silent else _query_of(place))
+            self._obstacle, self._holder = place.obstacle(), holder
+        return in_front
+
+    def timed_out(self) -> AcquireTimeout:
+        """Make the error; names the holder, if that is known."""
+        holder, within = self._holder, f"within {in_seconds(self._seconds)}"
+        late = f"{self._label}: not our turn {within}"
+        try:
+            self._client.backend.check_connected()
+        except AioleadError as error:
+            if self._was_connected:
+                late = f"{late}; now: {error}"
+            else:
+                late = f"{self._label}: no server was reached {within}: {error}"
+            timed_out = AcquireTimeout(late)
+            timed_out.blame = Blame.NETWORK
+            return timed_out
+        late = f"{late}, {self._obstacle}" if self._obstacle else late
+        if holder is None:
+            return AcquireTimeout(late)
+        timed_out = AcquireTimeout(f"{late}, held by {holder}")
+        timed_out.holder, timed_out.since = holder.identity, holder.since
+        timed_out.position, timed_out.permits = holder.position, holder.permits
+        return timed_out
+
+
+def _query_of(place: Place) -> HolderQuery | None:
+    """The query for the holder that a place waits for; None if it is known that nobody holds."""
+    return None if place.obstacle().endswith(OWNERLESS) else place.holder_query()
 
 
 def rival(path: str, data: bytes, stat: Stat, position: int | None = None) -> Rival:
