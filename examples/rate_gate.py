@@ -64,7 +64,7 @@ class RateGate(HeldRecipe[aiolead.Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,

@@ -680,7 +680,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,

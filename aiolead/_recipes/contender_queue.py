@@ -626,8 +626,8 @@ class ContenderQueue:
         acl: Sequence[ACL] | None,
         **more: Any,
     ) -> Contest[T]:
-        """Make the contest of the recipe, whose places are contenders; see `Contest.of`."""
-        return Contest.of(
+        """Make the contest of the recipe, whose places are contenders; see `Contest`."""
+        return Contest(
             self.recipe,
             self.client,
             self.path,

@@ -320,7 +320,7 @@ class Campaign(LatestValue[CampaignState]):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         if not self._is_over:
-            self._entered_by = self._election.note(), current_task()
+            self._entered_by = self._election.enter(forever=False, is_checked=False), current_task()
         return self
 
     async def __aexit__(

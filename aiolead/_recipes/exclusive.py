@@ -56,7 +56,7 @@ class ExclusiveLock(HeldRecipe[Held]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,
@@ -225,7 +225,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,

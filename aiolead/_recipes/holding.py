@@ -14,10 +14,10 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
 from inspect import getattr_static
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
 
 import anyio
 
@@ -71,46 +71,28 @@ class TaskGuard(dict[int, "tuple[Contest[Any], ...]"]):
 
 
 @final
-@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Contest(Generic[T]):
     """One recipe object's arguments, checked, and how it makes its places and holds.
 
-    Attributes:
+    Raises `ConfigurationError` if an argument is malformed.
+
+    Args:
         recipe: the name of the recipe's class.
+        kind: makes a hold, once a place was got.
+        make_place: makes a place.
         label: the recipe, for messages.
-        data: the data of the holder's znode, by default the identity.
-        guard: the tasks that hold or wait; None if a task may hold several at once.
+        data_of: makes the data of the holder's znode from the identity.
+        is_guarded: whether no task may hold several at once.
+        is_rare: whether its holds are so rare that each is logged at INFO.
         urgent: whether the lease is renewed as a hold begins, rather than once it has lasted a
             moment.
         to_hold: the statement that holds it, for messages.
         to_try: the statement that holds it if it is free; empty if there is none.
         check_task: raises if the current task holds something that forbids to wait for this.
-        subject: names one of several things below the path, of which a task may hold each.
-        places: how many places of the subject there are, as far as that concerns one task.
     """
 
-    recipe: str
-    label: str
-    client: CoordinationClient
-    path: str
-    identity: str
-    data: bytes
-    acl: Sequence[ACL] | None
-    resigns_on_disconnect: bool
-    guard: TaskGuard | None
-    reporting: RecipeReporting
-    kind: Kind[T]
-    make_place: MakePlace
-    urgent: bool
-    to_hold: str
-    to_try: str
-    check_task: Callable[[Contest[Any]], None] | None
-    subject: str = ""
-    places: int = 1
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         recipe: str,
         client: CoordinationClient,
         path: str,
@@ -128,31 +110,28 @@ class Contest(Generic[T]):
         to_hold: str = TO_HOLD,
         to_try: str = TO_TRY,
         check_task: Callable[[Contest[Any]], None] | None = None,
-    ) -> Self:
-        """Check the arguments of a recipe; raise `ConfigurationError` if one is malformed.
-
-        `is_rare`: its holds are so rare that each is logged at INFO.
-        """
-        client, path, acl = checked_client(client), checked_path(path), checked_acl(acl)
-        identity = checked_identity(identity)
-        return cls(
-            recipe=recipe,
-            label=label or f"<{recipe} {path}>",
-            client=client,
-            path=path,
-            identity=identity,
-            data=data_of(identity),
-            acl=acl,
-            resigns_on_disconnect=checked_on_disconnect(on_disconnect) == "resign",
-            guard=client.backend.shared(path, TaskGuard) if is_guarded else None,
-            reporting=RecipeReporting(client, recipe, path, identity, is_rare=is_rare),
-            kind=kind,
-            make_place=make_place,
-            urgent=urgent,
-            to_hold=to_hold,
-            to_try=to_try,
-            check_task=check_task,
-        )
+    ) -> None:
+        self.recipe = recipe
+        self.client: CoordinationClient = checked_client(client)
+        self.path: str = checked_path(path)
+        self.acl: Sequence[ACL] | None = checked_acl(acl)
+        self.identity: str = checked_identity(identity)
+        self.data = data_of(self.identity)
+        self.resigns_on_disconnect = checked_on_disconnect(on_disconnect) == "resign"
+        self.kind = kind
+        self.make_place = make_place
+        self.label = label or f"<{recipe} {path}>"
+        self.guard = self.client.backend.shared(path, TaskGuard) if is_guarded else None
+        """The tasks that hold or wait; None if a task may hold several at once."""
+        self.reporting = RecipeReporting(self.client, recipe, path, self.identity, is_rare=is_rare)
+        self.urgent = urgent
+        self.to_hold = to_hold
+        self.to_try = to_try
+        self.check_task = check_task
+        self.subject = ""
+        """Names one of several things below the path, of which a task may hold each."""
+        self.places = 1
+        """How many places of the subject there are, as far as that concerns one task."""
 
     def __repr__(self) -> str:
         return self.label
@@ -162,37 +141,35 @@ class Contest(Generic[T]):
 
         It is another user of the guard.
         """
-        return replace(self, make_place=make_place, **more)
+        contest = copy(self)
+        vars(contest).update(make_place=make_place, **more)
+        return contest
 
     @property
     def full_path(self) -> str:
         """The full path on the servers, the same for every view of the znode."""
         return self.client.backend.full_path(self.path)
 
-    def enter(self, *, forever: bool) -> int:
+    def enter(self, *, forever: bool, is_checked: bool = True) -> int:
         """Mark the current task as one that holds or waits, until `leave`; return the task.
 
         A task that is going to wait `forever` must not hold the path by any contest; otherwise, not
-        by this one. Raises `AlreadyHeldError` if it would wait for itself.
+        by this one. Raises `AlreadyHeldError` if it would wait for itself. It is not checked if
+        what holds or waits is the client's job, not the task.
         """
-        if self.check_task is not None:
+        task, guard = current_task_id(), self.guard
+        if is_checked and self.check_task is not None:
             self.check_task(self)
-        if mine := self.mine():
+        if guard is None:
+            return task
+        mine = guard.get(task, ())
+        if mine and is_checked:
             alike = [each for each in mine if each.subject == self.subject]
             if len(alike) >= self.places and (forever or self in alike):
                 raise AlreadyHeldError(
                     f"this task already holds {self!r}, or waits for it: it would wait for itself"
                 )
-        return self.note()
-
-    def note(self) -> int:
-        """As `enter`, without a check: what holds or waits is the client's job, not the task.
-
-        The task may hold the path by then.
-        """
-        task, guard = current_task_id(), self.guard
-        if guard is not None:
-            guard[task] = (*guard.get(task, ()), self)
+        guard[task] = (*mine, self)
         return task
 
     def leave(self, task: int) -> None:

@@ -293,7 +293,7 @@ class Once(HoldingRecipe[Run]):
             max_age=inf if ttl is None else _checked_ttl(ttl),
             is_reused=True,
         )
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,

@@ -382,7 +382,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             acl=acl,
         )
         kind = cast("Kind[QueueItem[V]]", QueueItem)
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,

@@ -594,7 +594,7 @@ class Semaphore(HeldRecipe[Held]):
             Role.LOCK,
             before_path=partial(_refuse_beside, client, where),
         )
-        contest: Contest[Held] = Contest.of(
+        contest: Contest[Held] = Contest(
             type(self).__name__,
             client,
             path,

@@ -598,7 +598,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
             )
         kind = partial(cast("type[Task[V]]", Task), results=results, report_every=report_every)
         decode = partial(_content, self._codec or Codec.raw())
-        contest = Contest.of(
+        contest = Contest(
             type(self).__name__,
             client,
             path,
