@@ -2,7 +2,8 @@
 
 connect, connect_options   makes a client; the arguments, checked, as options
 client_host                the life of an open client: entering, its jobs, closing
-core                       what all views of one client share: the machine, observers, jobs
+core                       what all views of one client share: the machine, its process and event
+                           loop, observers, time, jobs
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
 ensemble_config            reading the ensemble's configuration, and following it
@@ -11,5 +12,4 @@ fast/                      what knows the internals of an event loop, beside pla
 guardian/                  the process that closes the session after a crash of this one
 watchdog                   the thread that ends a process whose bodies outlive their lease
 client_reporting           events and statistics of sessions, connections and renewals
-loop_affinity              the one event loop that a client belongs to
 """

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
+import sys
+import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +19,7 @@ import anyio.lowlevel
 
 from .._session.machine import SessionMachine
 from .._session.requests import Call
+from .._util.daemon_threads import ENDED
 from .._util.escaping import get_logger
 from .._util.host_tasks import HostTasks
 from .._util.internal_errors import as_aiolead_error, call_back
@@ -24,12 +30,11 @@ from ..errors import (
     ConnectionLossError,
     InternalError,
     Outcome,
+    UsageError,
 )
 from ..events import EventSink
 from ..model import ACL, OPEN_ACL_UNSAFE, SessionState
-from . import loop_affinity
 from .client_reporting import LEAST_STANDSTILL, ClientReporting, shown_attempts
-from .loop_affinity import LoopAffinity
 
 if TYPE_CHECKING:
     from .._session.observer import SessionObserver
@@ -62,8 +67,8 @@ def _log_failure(error: AioleadError | None) -> None:
 class Core:
     """A client's session: the machine, who is notified of it, its connections, its time, its jobs.
 
-    It is the machine's only observer. Output goes to the present connection, states to the
-    subscribers, and what is due earlier to the timekeeper.
+    It belongs to one process, thread and event loop. It is the machine's only observer: output goes
+    to the present connection, states to the subscribers, and what is due earlier to the timekeeper.
     """
 
     def __init__(
@@ -104,9 +109,14 @@ class Core:
         """When the timekeeper wakes from a short sleep; else `inf`."""
         self.spawned: int = 0
         self._expires_soon = False
-        self.affinity: LoopAffinity = LoopAffinity()
-        self.check_home: Callable[[], None] = self.affinity.check
-        """Raises `UsageError` unless called where the client belongs; see `LoopAffinity`."""
+        self._running: Callable[[], object] = _nowhere
+        self._loop: object = None
+        self._is_asyncio = False
+        self._soon: Callable[[Callable[[], object]], object] | None = None
+        self.process: object = process
+        """Compared with `process` of this module by what must cost no call; see `is_forked`."""
+        self._pid = os.getpid()
+        self._thread = threading.get_ident()
         self.machine: SessionMachine = make_machine(self)
         self.reporting: ClientReporting = ClientReporting(self.machine, clock, sinks)
         self.supervisor: Supervisor = make_supervisor(self)
@@ -120,19 +130,55 @@ class Core:
         return call
 
     # --- where it belongs ----------------------------------------------------------------------
+    # A client has no locks, and its socket and session belong to one process. Used elsewhere, it
+    # would mix up frames, wake tasks of a loop that does not run, or end the parent's session. So
+    # every entry point checks: one call returns this thread's event loop, and `process` is replaced
+    # in a forked child.
 
     def settle_here(self) -> None:
         """Bind the client to this process, thread and event loop."""
-        self.affinity.bind()
-
-    def is_here(self) -> bool:
-        """Whether this is called in the process, thread and running event loop of the client."""
-        return self.affinity.is_here()
+        self._running = _loop_teller()
+        loop: Any = self._running()
+        self._loop = loop
+        self._is_asyncio = hasattr(loop, "call_soon_threadsafe")
+        self._soon = loop.call_soon_threadsafe if self._is_asyncio else loop.run_sync_soon
+        self.process = process
+        self._pid = os.getpid()
+        self._thread = threading.get_ident()
 
     @property
     def is_forked(self) -> bool:
         """Whether this is a forked copy: its session and its socket are the parent's."""
-        return loop_affinity.process is not self.affinity.process
+        return process is not self.process
+
+    def is_here(self) -> bool:
+        """Whether this is the process, thread and event loop; all are before `settle_here`."""
+        try:
+            return self._running() is self._loop and process is self.process
+        except RuntimeError:
+            return False  # no event loop here at all
+
+    def check_home(self) -> None:
+        """Raises `UsageError` in another process, thread or event loop, or in none."""
+        try:
+            if self._running() is self._loop and process is self.process:
+                return
+        except RuntimeError:
+            pass
+        raise UsageError(self._elsewhere())
+
+    def _elsewhere(self) -> str:
+        if self.is_forked:
+            return (
+                f"the client belongs to process {self._pid}, of which this one, {os.getpid()}, was "
+                "forked: connect in this process, too"
+            )
+        if threading.get_ident() != self._thread:
+            return (
+                "the client belongs to the event loop of another thread: call it there, for "
+                "instance by anyio.from_thread.run"
+            )
+        return "the client belongs to another event loop: connect in this one, too"
 
     def leaves_here(self, exc_info: tuple[object, ...]) -> bool:
         """Whether a block is left where the client belongs; raises `UsageError` elsewhere.
@@ -151,15 +197,29 @@ class Core:
         has marked itself as cancelled, so that nothing could cancel the body any more. In a signal
         handler or callback it may work, and the event loop sleep on.
         """
-        if self.affinity.is_in_task():
+        if self._is_in_task():
             self.machine.leases.expire(self.clock())
         elif not self._expires_soon:  # a thread may ask again and again
             self._expires_soon = True
-            self.affinity.call_soon(self._wake_soon)
+            self.call_soon(self._wake_soon)
+
+    def _is_in_task(self) -> bool:
+        """Whether a task of the event loop calls this, and not a callback of it."""
+        if self._soon is None or not self.is_here():
+            return False
+        if self._is_asyncio:
+            return sys.modules["asyncio"].current_task() is not None
+        in_task: bool = sys.modules["trio"].lowlevel.in_trio_task()
+        return in_task
 
     def call_soon(self, function: Callable[[], object]) -> None:
-        """Has the client's event loop call a function; any thread may call it."""
-        self.affinity.call_soon(function)
+        """Has the event loop call a function soon; without effect once the event loop has ended.
+
+        Any thread of this process may call it, and any signal handler.
+        """
+        if self._soon is not None and not self.is_forked:  # else it would wake the parent's loop
+            with contextlib.suppress(*ENDED):
+                self._soon(partial(call_back, function))
 
     def _wake_soon(self) -> None:
         self._expires_soon = False
@@ -393,3 +453,72 @@ class Pipelined:
     def __exit__(self, *_: object) -> None:
         self.is_entered = False
         self._core.output_ready()
+
+
+def _nowhere() -> None:
+    """The event loop of a client that is not bound."""
+
+
+def _loop_teller() -> Callable[[], object]:
+    """Returns the function that returns the running event loop, or raises `RuntimeError`."""
+    teller: Callable[[], object]
+    # Neither library is imported: a program on one of them may lack the other.
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        teller = asyncio.get_running_loop
+        with contextlib.suppress(RuntimeError):
+            teller()
+            return teller
+    teller = sys.modules["trio"].lowlevel.current_trio_token
+    return teller
+
+
+# --- forks ---------------------------------------------------------------------------------------
+# A forked child inherits the connections, but must neither write to them nor read from them. There
+# they are replaced by `/dev/null`.
+
+process = object()
+"""A different object in each process that Python knows to be forked."""
+
+_sockets: dict[int, tuple[Any, Any]] = {}
+"""Both ends of each client connection, by descriptor: a number may be reused."""
+
+
+def _in_child() -> None:
+    global process
+    process = object()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        for fileno, ends in _sockets.items():
+            if _ends(fileno) == ends:
+                # Closing it would remove it from the event loop's epoll, which is the parent's as
+                # well; and the number might be reused before the stream closes it.
+                os.dup2(nothing, fileno)
+    finally:
+        os.close(nothing)
+    _sockets.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+@contextlib.contextmanager
+def kept_from_children(raw: Any) -> Iterator[None]:
+    """While this is open, a forked process has no access to the connection of `raw`."""
+    fileno = -1 if raw is None else raw.fileno()
+    ends = _ends(fileno)
+    if ends is not None:
+        _sockets[fileno] = ends
+    try:
+        yield
+    finally:
+        _sockets.pop(fileno, None)
+
+
+def _ends(fileno: int) -> tuple[Any, Any] | None:
+    try:
+        with socket.socket(fileno=os.dup(fileno)) as sock:
+            return sock.getsockname(), sock.getpeername()
+    except OSError:
+        return None  # not connected, or no socket any more

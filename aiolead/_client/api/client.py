@@ -38,7 +38,7 @@ from ...model import (
     WatchEvent,
 )
 from ...paths import parent, parse_connect_string, validate
-from .. import loop_affinity
+from .. import core as core_module
 from ..client_reporting import ClientStatistics
 from ..core import Core, T
 from .client_watches import MAX_EVENTS, ClientWatch, WatchStream, joined_watch
@@ -160,7 +160,7 @@ class Client:
     @property
     def state(self) -> SessionState:
         """The state of the session; `CLOSED` in a forked child, which has none."""
-        if loop_affinity.process is not self._core.affinity.process:
+        if core_module.process is not self._core.process:
             return SessionState.CLOSED
         return self._core.machine.state
 
@@ -656,13 +656,13 @@ class ClientLease:
 
     def remaining(self) -> float:
         core = self._core
-        if loop_affinity.process is not core.affinity.process:
+        if core_module.process is not core.process:
             return 0.0  # a forked child holds nothing
         return max(0.0, core.machine.leases.deadline - core.clock())
 
     def is_enough(self) -> bool:
         core = self._core
-        if loop_affinity.process is not core.affinity.process:
+        if core_module.process is not core.process:
             return False
         return core.machine.has_enough_lease(core.clock())
 
