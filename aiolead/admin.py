@@ -15,10 +15,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from ._client.api.client import Client, parts_of
 from ._client.api.operations import Scope
-from ._client.api.pending_reply import PendingReply
 from ._client.api.server_features import bound_read, read_with, require
 from ._client.api.transactions import Transaction, TransactionResult
-from ._client.core import Core
+from ._client.core import Core, PendingReply
 from ._client.ensemble_config import decode_config, read_config
 from ._session.requests import UNPROVEN_WRITE
 from ._util.parsing import MalformedError, shown, text, whole

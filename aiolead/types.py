@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ._client.api.client import ClientLease as ClientLease
     from ._client.api.client_watches import ClientWatch as ClientWatch
     from ._client.api.client_watches import WatchStream as WatchStream
-    from ._client.api.pending_reply import PendingReply as PendingReply
     from ._client.api.session_states import SessionChange as SessionChange
     from ._client.api.session_states import SessionStates as SessionStates
     from ._client.api.transactions import Fence as Fence
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ._client.api.transactions import Transaction as Transaction
     from ._client.client_reporting import ClientStatistics as ClientStatistics
     from ._client.connect import Connection as Connection
+    from ._client.core import PendingReply as PendingReply
     from ._client.watchdog import OverdueHold as OverdueHold
     from ._client.watchdog import Overrun as Overrun
     from ._recipes.barriers import BarrierMember as BarrierMember
@@ -92,7 +92,7 @@ else:
             "_client.api.client": "ClientBackend ClientLease",
             "_client.api.client_watches": "ClientWatch WatchStream",
             "_client.api.transactions": "Fence FencedTransaction Reads Transaction",
-            "_client.api.pending_reply": "PendingReply",
+            "_client.core": "PendingReply",
             "_client.api.session_states": "SessionChange SessionStates",
             "_client.client_reporting": "ClientStatistics",
             "_client.connect": "Connection",

@@ -3,7 +3,7 @@
 connect, connect_options   makes a client; the arguments, checked, as options
 client_host                the life of an open client: entering, its jobs, closing
 core                       what all views of one client share: the machine, its process and event
-                           loop, observers, time, jobs
+                           loop, observers, time, jobs; the awaitable answer to a request
 api/                       operations, and the replies, watches, views and transactions
 net/                       which server, the byte stream, TLS, the tasks that carry the bytes
 ensemble_config            reading the ensemble's configuration, and following it

@@ -23,8 +23,7 @@ from ..errors import (
 from ..model import EnsembleConfig
 from .api.client_watches import ClientWatch
 from .api.operations import Scope, WatchableRead
-from .api.pending_reply import PendingReply
-from .core import Core
+from .core import Core, PendingReply
 from .net.host_list import Server
 
 logger = get_logger("aiolead.connection")

@@ -18,7 +18,7 @@ from kit.selection import BACKENDS
 
 import aiolead
 from aiolead import Client, NoNodeError
-from aiolead._client.api.pending_reply import PendingReply
+from aiolead._client.core import PendingReply
 from aiolead._client.fast import waiting
 from aiolead._session.requests import no_result
 from aiolead._wire.codes import OpCode

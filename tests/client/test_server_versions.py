@@ -185,7 +185,7 @@ async def test_servers_report_their_version(server: ServerUnderTest) -> None:
 @pytest.mark.only_zookeeper("a session that outlives its connection")
 async def test_unknown_operation_costs_the_connection(server: ServerUnderTest) -> None:
     """The reason for all of this; a server that behaved better would need none of it."""
-    from aiolead._client.api.pending_reply import PendingReply
+    from aiolead._client.core import PendingReply
 
     async with connect(server) as client, client.observe() as states:
         reply: PendingReply[None] = PendingReply(999, b"", lambda _: None)

@@ -40,7 +40,7 @@ from ...model import (
 from ...paths import parent, parse_connect_string, validate
 from .. import core as core_module
 from ..client_reporting import ClientStatistics
-from ..core import Core, T
+from ..core import Core, PendingReply, T
 from .client_watches import MAX_EVENTS, ClientWatch, WatchStream, joined_watch
 from .operations import (
     EXISTS,
@@ -60,7 +60,6 @@ from .operations import (
     number,
     synced,
 )
-from .pending_reply import PendingReply
 from .server_features import bound_read, parents_without_containers, read_with
 from .session_states import SessionStates
 from .transactions import Fence, Reads, Transaction

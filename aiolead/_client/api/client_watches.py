@@ -18,8 +18,7 @@ from ..._wire.replies import NumberReply
 from ..._wire.versions import Feature
 from ...errors import ConfigurationError, UsageError
 from ...model import Missed, WatchEvent
-from ..core import Core
-from .pending_reply import PendingReply
+from ..core import Core, PendingReply
 from .server_features import read_with
 
 if TYPE_CHECKING:

@@ -36,9 +36,8 @@ from ...errors import (
 )
 from ...model import ACL, OPEN_ACL_UNSAFE, Created, CreateMode, Stat
 from ...paths import ListedPath, as_listed, is_plain, parent, told_path, validate
-from ..core import Core, T
+from ..core import Core, PendingReply, T
 from .client_watches import ClientWatch
-from .pending_reply import PendingReply
 
 ANY_VERSION = -1
 MAX_TTL = 0xFF_FFFF_FFFF / 1000

@@ -33,9 +33,8 @@ from ...errors import (
     UnsupportedError,
 )
 from ...model import CreateMode
-from ..core import Core
+from ..core import Core, PendingReply
 from ..net.four_letter_words import Peer
-from .pending_reply import PendingReply
 
 logger = get_logger("aiolead.client")
 

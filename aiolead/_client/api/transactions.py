@@ -46,9 +46,8 @@ from ...errors import (
     UsageError,
 )
 from ...model import ACL, CreateMode, SessionState, Stat
-from ..core import Core
+from ..core import Core, PendingReply
 from .operations import Scope
-from .pending_reply import PendingReply
 from .server_features import bound_read, read_with
 
 TransactionResult = str | Stat | None
