@@ -67,7 +67,6 @@ from .requests import (
     RENEWAL,
     Call,
     RequestQueue,
-    Window,
     close_call,
     ends_connection,
     read_answer,
@@ -208,9 +207,14 @@ class SessionMachine:
             self._ask, lambda: self.last_zxid, self._put_off_rearming
         )
         self.ephemerals: EphemeralPaths = EphemeralPaths(max_ephemeral_paths, observer)
-        self._window = Window(max_in_flight, self.timing.prompt)
         self.server: PresentServer = PresentServer(engine, server_version)
-        self.requests: RequestQueue = RequestQueue(self._window, self.server, max_queued, first_xid)
+        self.requests: RequestQueue = RequestQueue(
+            self.server,
+            max_in_flight=max_in_flight,
+            max_queued=max_queued,
+            prompt=self.timing.prompt,
+            first_xid=first_xid,
+        )
         self._liveness = Liveness(self.requests, self.watches, self.login)
         self._renewals = Renewals(
             self.leases, self._lease_proof, self.requests, observer, lambda: self.last_contact
@@ -568,7 +572,7 @@ class SessionMachine:
             self._handshake_sent = -inf  # proves nothing at such a server
         self._lease_proof.opened(self.timing, self._handshake_sent, created=created)
         self.leases.granted(self.session_id, self.timing)
-        self._window.patience = self.timing.prompt
+        self.requests.prompt = self.timing.prompt
         self.login.begin(now)
 
     def _session_established(self, now: float) -> None:

@@ -380,41 +380,7 @@ def _error(code: int, path: str) -> ServerError:
 
 
 FEWEST = 16
-"""The limit at first, and at a slow server."""
-
-
-class Window:
-    """The limit on requests in flight: `most`, or what is answered within `patience` seconds.
-
-    Attributes:
-        most: how many may be in flight.
-        careful: the same while something is held.
-    """
-
-    def __init__(self, most: int, patience: float) -> None:
-        self.patience = patience
-        self.most: int = most
-        self.reset()
-
-    def reset(self) -> None:
-        """Start again on a new connection, whose server may be slower."""
-        self._try(FEWEST)
-        self._shrunk_at = -inf
-
-    def _try(self, count: int) -> None:
-        self._tried = count
-        self.careful: int = min(count, self.most)
-
-    def answered(self, ahead: int, sent: float, now: float) -> None:
-        """Record the answer to a request that was sent behind `ahead` others."""
-        if now - sent <= self.patience:
-            if self._tried <= 2 * ahead:
-                self._try(2 * (ahead + 1))
-        elif sent >= self._shrunk_at:
-            # Once for all that was in flight: a single pause must not shrink it repeatedly.
-            self._try(max(FEWEST, self.careful // 2))
-            self._shrunk_at = now
-
+"""The first limit on requests in flight while something is held, and that at a slow server."""
 
 MAX_XID = 0x7FFF_FFFF
 
@@ -434,16 +400,23 @@ class RequestQueue:
         unanswered: the requests in flight, sent and not answered yet, the oldest first.
         express, queue: those that wait to be sent; see `enqueue_first` and `enqueue`.
         suspects: those that have cost connections.
+        prompt: how soon answers must come, in seconds, for more requests to be in flight.
+        careful: how many counted requests may be in flight while something is held.
     """
 
     def __init__(
         self,
-        window: Window,
         server: PresentServer,
+        *,
+        max_in_flight: int,
         max_queued: int,
+        prompt: float,
         first_xid: int = 1,
     ) -> None:
-        self._window = window
+        self._max_in_flight = max_in_flight
+        self.prompt: float = prompt
+        self.careful: int
+        self._forget_pace()
         self._server = server
         self._max_queued = max_queued
         self.express: deque[Call[Any]] = deque()
@@ -527,7 +500,7 @@ class RequestQueue:
     def take(self, now: float, *, careful: bool, early: bool = False) -> bytes:
         """Return the next segment of requests, which are in flight from now on.
 
-        `careful`: `enqueue_first` calls must be answered in time; see `Window`. `early`: only mere
+        `careful`: `enqueue_first` calls must be answered in time; see `careful`. `early`: only mere
         reads may leave, up to the first other request.
         """
         if self._is_taking or not (self.queue or self.express):
@@ -536,7 +509,7 @@ class RequestQueue:
         try:
             out: list[bytes] = []
             size = 0
-            most = self._window.careful if careful else self._window.most
+            most = self.careful if careful else self._max_in_flight
             while size < SEGMENT:
                 if self.express:
                     call = self.express.popleft()
@@ -607,9 +580,28 @@ class RequestQueue:
             self.suspects.answered(call)
         if call.kind.is_counted:
             self._counted -= 1
-            # A lone request that was answered in time says nothing about the window.
-            if call.ahead or now - call.sent_at > self._window.patience:
-                self._window.answered(call.ahead, call.sent_at, now)
+            # A lone request that was answered in time says nothing about the limit.
+            if call.ahead or now - call.sent_at > self.prompt:
+                self._adapt(call, now)
+
+    def _adapt(self, call: Call[Any], now: float) -> None:
+        """Adapt `careful` to how soon a call was answered that was sent behind others."""
+        if now - call.sent_at <= self.prompt:
+            if self._tried <= 2 * call.ahead:
+                self._try(2 * (call.ahead + 1))
+        elif call.sent_at >= self._shrunk_at:
+            # Once for all that was in flight: a single pause must not shrink it repeatedly.
+            self._try(max(FEWEST, self.careful // 2))
+            self._shrunk_at = now
+
+    def _try(self, count: int) -> None:
+        self._tried = count
+        self.careful = min(count, self._max_in_flight)
+
+    def _forget_pace(self) -> None:
+        """The server of the next connection may be slower."""
+        self._try(FEWEST)
+        self._shrunk_at = -inf
 
     def fail_oldest(
         self,
@@ -647,7 +639,7 @@ class RequestQueue:
         closed the connection, if it did: a request that was just sent may be why.
         """
         self._lost_at = now
-        self._window.reset()
+        self._forget_pace()
         inflight, self.unanswered = self.unanswered, deque()
         express, self.express = self.express, deque()
         self._counted = 0

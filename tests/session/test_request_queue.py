@@ -15,7 +15,6 @@ from aiolead._session.requests import (
     Call,
     CallKind,
     RequestQueue,
-    Window,
     no_result,
 )
 from aiolead._session.suspects import (
@@ -51,7 +50,9 @@ def uncounted(*, bound: bool = True) -> Call[int]:
 
 
 def queue_of(*calls: Call[int], max_in_flight: int = 1000, max_queued: int = 1000) -> RequestQueue:
-    requests = RequestQueue(Window(max_in_flight, 1.0), PresentServer(), max_queued)
+    requests = RequestQueue(
+        PresentServer(), max_in_flight=max_in_flight, max_queued=max_queued, prompt=1.0
+    )
     enqueue(requests, *calls)
     return requests
 
@@ -351,18 +352,20 @@ Answers = tuple[int, float, float]
 """How many requests that were in flight together are answered, when sent, and how long it took."""
 
 
-def window_after(most: int, *answers: Answers) -> Window:
-    window = Window(most, 1.0)
+def queue_after(most: int, *answers: Answers) -> RequestQueue:
+    requests = queue_of(max_in_flight=most)
     for count, sent, took in answers:
-        for ahead in range(count):
-            window.answered(ahead, sent, sent + took)
-    return window
+        enqueue(requests, *[call() for _ in range(count)])
+        assert len(take(requests, sent)) == count
+        for _ in range(count):
+            requests.answered(sent + took)
+    return requests
 
 
 def test_window_doubles_with_each_full_window_answered_in_time() -> None:
     answers: list[Answers] = []
     for size in [16, 32, 64, 128, 256, 512, 1000, 1000]:
-        assert window_after(1000, *answers).careful == size
+        assert queue_after(1000, *answers).careful == size
         answers.append((size, 0.0, 1.0))
 
 
@@ -386,16 +389,19 @@ def test_window_doubles_with_each_full_window_answered_in_time() -> None:
     ],
 )
 def test_window_with_care(most: int, answers: list[Answers], careful: int) -> None:
-    window = window_after(most, *answers)
-    assert window.careful == careful
-    assert window.most == most
+    requests = queue_after(most, *answers)
+    assert requests.careful == careful
+    enqueue(requests, *[call() for _ in range(most + 1)])
+    assert len(take(requests, 200.0)) == most
 
 
 def test_window_without_care_is_the_limit_and_the_next_server_starts_over() -> None:
-    assert window_after(1000, (1, 0.0, 9.0)).most == 1000
-    window = window_after(1000, (500, 0.0, 0.5))
-    window.reset()
-    assert window.careful == FEWEST
+    requests = queue_after(1000, (1, 0.0, 9.0))
+    enqueue(requests, *[call() for _ in range(1001)])
+    assert len(take(requests, 10.0)) == 1000
+    requests = queue_after(1000, (500, 0.0, 0.5))
+    requests.connection_lost(1.0)
+    assert requests.careful == FEWEST
 
 
 # --- requests over which connections are lost --------------------------------------------------
