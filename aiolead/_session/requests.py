@@ -416,6 +416,7 @@ class RequestQueue:
         self._max_in_flight = max_in_flight
         self.prompt: float = prompt
         self.careful: int
+        self._shrunk_at: float
         self._forget_pace()
         self._server = server
         self._max_queued = max_queued
