@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from .._util.internal_errors import as_aiolead_error
 from .._wire.codes import (
@@ -87,40 +87,6 @@ FIRST_PAUSE = 1 / 16
 
 LONGEST_PAUSE = 1.0
 """The longest one: the pauses double."""
-
-
-class LongAnswer:
-    """A long answer that is being decoded in steps.
-
-    Attributes:
-        call: the request.
-        came: when the answer was complete.
-        value, error: the outcome, at the end.
-    """
-
-    __slots__ = ("_steps", "call", "came", "error", "value", "zxid")
-
-    def __init__(self, call: Call[Any], steps: Steps[Any], zxid: int, came: float) -> None:
-        self._steps = steps
-        self.call: Call[Any] = call
-        self.zxid: int = zxid
-        self.came: float = came
-        self.value: Any = None
-        self.error: AioleadError | None = None
-
-    def go_on(self) -> bool:
-        """Do one step; return whether it was the last one. Raises `RemoteWireError`."""
-        try:
-            next(self._steps)
-        except StopIteration as end:
-            self.value = end.value
-        except AioleadError as error:
-            if ends_connection(error):
-                raise
-            self.error = error
-        else:
-            return False
-        return True
 
 
 def _lazily(frames: FrameReader, data: bytes) -> Iterator[bytes | LongFrame]:
@@ -224,7 +190,8 @@ class SessionMachine:
     def _reset_connection(self) -> None:
         self._out: list[bytes] = []
         self._frames = FrameReader(self.max_reply, long=LONG)
-        self.decoding: LongAnswer | None = None
+        self.decoding: Iterator[None] | None = None
+        """The steps of a long answer that is being decoded."""
         self._frames_left: Iterator[bytes | LongFrame] = iter(())
         self._reply = ReplyReader(self.max_reply)
         self._is_connected = False
@@ -663,7 +630,7 @@ class SessionMachine:
             call = unanswered[0]
             if call.steps is not None:
                 reader = LongReader(frame, HEADER_SIZE, self.max_reply // BYTES_AN_ELEMENT)
-                self.decoding = LongAnswer(call, call.steps(reader), reply.zxid, now)
+                self.decoding = self._answer_in_steps(call, call.steps(reader), reply.zxid, now)
                 return None
         return frame.joined()
 
@@ -672,14 +639,9 @@ class SessionMachine:
 
         Return the frames that follow, as far as they may be processed now.
         """
-        answer = self.decoding
-        while answer is not None:
-            # The server has answered in time. Answers behind this one have to wait for it.
-            self._liveness.answered(answer.call.xid, now)
-            if answer.go_on():
-                self.decoding = None
-                self._long_answered(answer)
-                break
+        # The server has answered in time. Answers behind this one have to wait for it.
+        self._liveness.last_answer = self._liveness.last_reply = now
+        for _ in self.decoding or ():
             if not data:
                 return iter(())
         frames = self._frames_left
@@ -687,16 +649,25 @@ class SessionMachine:
             return frames
         return chain(frames, _lazily(self._frames, data))
 
-    def _long_answered(self, answer: LongAnswer) -> None:
-        """As `_packet` does it, for a read."""
-        self.requests.answered(answer.came)
-        self.last_zxid = max(self.last_zxid, answer.zxid)
-        call = answer.call
-        self._lease_proof.answered(call.sent_at, answer.came, proof=False, led=False)
-        if answer.error is None:
-            call.succeed(answer.value)
+    def _answer_in_steps(
+        self, call: Call[T], steps: Steps[T], zxid: int, came: float
+    ) -> Iterator[None]:
+        """Answer a read as `_packet` does it; `came` is when the answer was complete."""
+        answer: T | AioleadError
+        try:
+            answer = yield from steps
+        except AioleadError as error:
+            if ends_connection(error):
+                raise
+            answer = error
+        self.decoding = None
+        self.requests.answered(came)
+        self.last_zxid = max(self.last_zxid, zxid)
+        self._lease_proof.answered(call.sent_at, came, proof=False, led=False)
+        if isinstance(answer, AioleadError):
+            call.fail(answer)
         else:
-            call.fail(answer.error)
+            call.succeed(answer)
 
     def _other_packet(self, reply: ReplyReader, now: float) -> None:
         """Take an event, or the answer to something else than a request."""
