@@ -386,7 +386,7 @@ class Core:
                 await self._due.wait()
             else:
                 now = clock()
-                longest = LONGEST_SLEEP if machine.leases.is_held else inf
+                longest = LONGEST_SLEEP if machine.leases.held else inf
                 if was_woken:
                     # A program that held something briefly will do so again.
                     longest = min(LONGEST_SLEEP, machine.timing.settle)

@@ -152,10 +152,6 @@ class LeaseBook:
         return self.deadline + self._timing.grace_period
 
     @property
-    def is_held(self) -> bool:
-        return bool(self.settled or self.fresh)
-
-    @property
     def held(self) -> int:
         """The number of held znodes."""
         return len(self.settled) + len(self.fresh)
@@ -172,7 +168,7 @@ class LeaseBook:
         `inf` if there are none. A proof after a loss says nothing about the lost hold.
         """
         proven = list(self._in_grace.values())
-        if self.is_held:
+        if self.held:
             proven.append(self._lease_proof.proven_until)
         return min(proven, default=inf) - self._timing.session_timeout
 
@@ -318,7 +314,7 @@ class LeaseBook:
         Unless the client `can_move` to another server, this is the last resort: it helps only if
         the renewal was lost, and it costs what is in flight.
         """
-        waits = self._unanswered and self.is_held
+        waits = self._unanswered and self.held
         if not waits or any(held.resign_on_disconnect for held in self.settled):
             # A hold that ends with the connection gains nothing.
             return inf

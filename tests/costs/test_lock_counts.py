@@ -155,5 +155,5 @@ async def test_two_hundred_holds_leave_nothing_behind() -> None:
         for client in (one, other):
             machine = client._core.machine
             assert len(machine.watches) == 0
-            assert not machine.leases.is_held
+            assert not machine.leases.held
             assert not machine.leases.is_in_grace

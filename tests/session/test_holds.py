@@ -119,10 +119,10 @@ def test_hold_is_lost_once_and_never_after_its_release(script: Script) -> None:
 
 def test_grace_period_lasts_until_every_lost_hold_is_released(script: Script) -> None:
     one, two = script.hold(), script.hold(urgent=True)
-    assert script.leases.is_held
+    assert script.leases.held
     assert not script.leases.is_in_grace
     script.leases.lose_all(R.EXPIRED)
-    assert not script.leases.is_held
+    assert not script.leases.held
     one.release()
     assert script.leases.is_in_grace
     dues = script.dues
@@ -221,7 +221,7 @@ def test_later_renewal_does_not_revive_a_hold_whose_holder_is_not_notified(
     deaf(script)
     run_out(script)
     script.connect()
-    assert not script.leases.is_held
+    assert not script.leases.held
     assert script.leases.is_in_grace, "closing waits for its body"
     assert len(internal_errors) == 1
 

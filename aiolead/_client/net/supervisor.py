@@ -314,7 +314,7 @@ class Supervisor:
         timing, leases = self._machine.timing, self._machine.leases
         share = 1 / (1 + self._hosts.count_addresses())
         patience = timing.patience * share
-        if leases.is_held:
+        if leases.held:
             left = (leases.loss_due - self._core.clock()) * share
             patience = min(patience, max(left, timing.patience * LEAST_PATIENCE))
         return patience
