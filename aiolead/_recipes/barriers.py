@@ -189,21 +189,14 @@ _UNSIGNED = (1 << 64) - 1
 class BarrierMembership:
     """One member, once, as a `Place`; a round begins with `count` of them."""
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        count: int,
-        data: bytes,
-        acl: Sequence[ACL] | None,
-    ) -> None:
-        self._client = client
-        self._path = path
-        self._data = data
-        self._acl = acl
-        self._alarm = Alarm(client)
+    def __init__(self, count: int, contest: Contest[Any]) -> None:
+        self._client = contest.client
+        self._path = contest.path
+        self._data = contest.data
+        self._acl = contest.acl
+        self._alarm = Alarm(self._client)
         self.is_new = False
-        self._ready = join(path, READY)
+        self._ready = join(self._path, READY)
         self._count = count
         self._own = self._new_member()
         self._round: int | None = None
@@ -632,10 +625,6 @@ class _BarrierContext(TenureContext[BarrierMember]):
             raise
 
 
-def _membership(count: int, contest: Contest[Any]) -> BarrierMembership:
-    return BarrierMembership(contest.client, contest.path, count, contest.data, contest.acl)
-
-
 @final
 class DoubleBarrier(HoldingRecipe[BarrierMember]):
     """Lets `count` members in together, and out together.
@@ -685,7 +674,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
             client,
             path,
             BarrierMember,
-            partial(_membership, checked_count("count", count, most=MOST_MEMBERS)),
+            partial(BarrierMembership, checked_count("count", count, most=MOST_MEMBERS)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -93,29 +93,19 @@ def attempts_of(item: Stat) -> int:
     return ((item.cversion + item.num_children) & 0xFFFF_FFFF) // 2
 
 
-class ClaimNaming:
+class ClaimNaming(Fixed):
     """The naming of a claim, which is created by a transaction that checks the item."""
 
-    is_late_create_awaited = True
-
     def __init__(self, client: CoordinationClient, available: AvailableItems, name: str) -> None:
+        super().__init__(client, join(available.claims_path, name), is_contended=True)
         self.name = name
         self.item = join(available.items_path, name)
         self.is_counted = True
         """Whether a claim counts as an attempt; False if the servers refuse that."""
         self.pause: tuple[float, bytes] | None = None
         """How long the claim stays after it was given up, in seconds, and its data meanwhile."""
-        self._client = client
-        self._fixed = Fixed(client, join(available.claims_path, name), is_contended=True)
         self._create: Reply[Any] | None = None
         """The last create, until the read behind it has shown the czxid."""
-
-    @property
-    def path(self) -> str:
-        return self._fixed.path
-
-    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
-        return self._fixed.next_name(session_id)
 
     def send_create(
         self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
@@ -128,45 +118,33 @@ class ClaimNaming:
         create = self._create = transaction.commit()
         return cast("Reply[Created]", create)
 
-    def settle(self, path: str) -> None:
-        self._fixed.settle(path)
-
-    def note_lost(self, path: str, session_id: int, since: int) -> None:
-        self._fixed.note_lost(path, session_id, since)
-
-    def claim_created(self, _create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
         # A transaction's answer has no czxid; the read behind it has (`shown`).
         return RegisteredNode(self.path, 0, -since, session_id)
 
     def claim_shown(self, stat: Stat, session_id: int) -> RegisteredNode:
         """Record the czxid of a created znode, which a read has shown."""
         self._create = None
-        self._fixed.registry.claimed[stat.czxid] = None
+        self.registry.claimed[stat.czxid] = None
         return RegisteredNode(self.path, 0, stat.czxid, session_id)
-
-    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        return self._fixed.claim_found(created, session_id)
 
     def unclaim(self, node: RegisteredNode) -> None:
         if node.token <= 0:
             self._create = None
-        self._fixed.unclaim(node)
-
-    def may_adopt(self) -> bool:
-        return self._fixed.may_adopt()
+        super().unclaim(node)
 
     def takes(self, create: Reply[Any], stat: Stat | None) -> bool:
         """Whether to take what a read behind a create has shown: a lost create made it."""
         error = create.error()
         if stat is None or not isinstance(error, TransactionError) or not _is_taken(error):
             return False
-        return self._fixed.judge(stat, is_ours=self._fixed.is_from_lost_create(stat))
+        return self.judge(stat, is_ours=self.is_from_lost_create(stat))
 
-    async def find(self, path: str, _session_id: int, data: bytes, found: Found) -> None:
+    async def find(self, path: str, session_id: int, data: bytes, found: Found) -> None:
         def is_ours(seen: bytes, stat: Stat) -> bool:
             if self._is_being_claimed:
                 return False  # it is the wanted one
-            return self._fixed.may_be_from(seen, data) and self._fixed.is_from_lost_create(stat)
+            return self.may_be_from(seen, data) and self.is_from_lost_create(stat)
 
         await find_at(self._client, path, is_ours, found)
 
@@ -180,12 +158,9 @@ class ClaimNaming:
     ) -> Departure:
         self._create = None
         if self.pause is None:
-            return self._fixed.delete(node, data, watch, over)
+            return super().delete(node, data, watch, over)
         delay, data = self.pause
         return PausedDelete(self._client, self, node, watch, over, data=data, delay=delay)
-
-    async def delete_if_ours(self, node: RegisteredNode) -> None:
-        await self._fixed.delete_if_ours(node)
 
 
 class _Claim:
@@ -235,33 +210,16 @@ class _Claim:
         return departure
 
 
-def claim_item(
-    available: AvailableItems, decode: Decode, retries: Retries, contest: Contest[Any]
-) -> ItemClaim:
-    """Make a claim, with nothing sent yet: the place of a contest."""
-    client, reporting = contest.client, contest.reporting
-
-    def given_up(item: str, attempts: int) -> None:
-        reporting.given_up(client.session_id, item, attempts)
-
-    return ItemClaim(client, available, contest.data, decode, retries, given_up)
-
-
 class ItemClaim:
     """The claim of the first free item, as a `Place`."""
 
     def __init__(
-        self,
-        client: CoordinationClient,
-        available: AvailableItems,
-        data: bytes,
-        decode: Decode,
-        retries: Retries,
-        on_given_up: Callable[[str, int], object],
+        self, available: AvailableItems, decode: Decode, retries: Retries, contest: Contest[Any]
     ) -> None:
-        self._client = client
-        self._data = data
-        self._alarm = Alarm(client)
+        self._client = contest.client
+        self._data = contest.data
+        self._reporting = contest.reporting
+        self._alarm = Alarm(self._client)
         self.is_new = False
         self.available = available
         self.content = Content(())
@@ -270,7 +228,6 @@ class ItemClaim:
         """How often the item was claimed, this time included; known once it is."""
         self._decode = decode
         self._retries = retries
-        self._on_given_up = on_given_up
         self._own: _Claim | None = None
         self._discarded = False
         self._looks = available.looks
@@ -401,7 +358,7 @@ class ItemClaim:
         except AioleadError as error:
             self._could_not_give_up(limit, error)
         else:
-            self._on_given_up(own.name, attempts)
+            self._reporting.given_up(self._client.session_id, own.name, attempts)
             self.done()
 
     def _could_not_give_up(self, limit: AttemptLimit, error: AioleadError) -> None:

@@ -230,7 +230,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
             client,
             path,
             HeldName,
-            partial(_free_name, "name", MOST_NAMES),
+            partial(_FreeName, "name", MOST_NAMES),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -270,7 +270,7 @@ class UniqueNames(HoldingRecipe[HeldName]):
     def _of_kind(self, kind: str, most: int) -> Contest[HeldName]:
         """The contest of one claim. A task may wait for another name, unless it has all of them."""
         kind, most = _checked_kind(kind), checked_count("most", most, most=1 << 31)
-        return self._contest.derived(partial(_free_name, kind, most), subject=kind, places=most)
+        return self._contest.derived(partial(_FreeName, kind, most), subject=kind, places=most)
 
 
 def _checked_kind(kind: str) -> str:
@@ -283,29 +283,17 @@ def _checked_kind(kind: str) -> str:
     return kind
 
 
-def _free_name(kind: str, most: int, contest: Contest[Any]) -> _FreeName:
-    return _FreeName(contest.client, contest.path, kind, most, contest.data, contest.acl)
-
-
 class _FreeName:
     """The lowest free name of a kind, as a `Place`."""
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        kind: str,
-        most: int,
-        data: bytes,
-        acl: Sequence[ACL] | None,
-    ) -> None:
-        self._client = client
-        self._path = path
+    def __init__(self, kind: str, most: int, contest: Contest[Any]) -> None:
+        self._client = contest.client
+        self._path = contest.path
         self._kind = kind
         self._most = most
-        self._data = data
-        self._acl = acl
-        self._alarm = Alarm(client)
+        self._data = contest.data
+        self._acl = contest.acl
+        self._alarm = Alarm(self._client)
         self.is_new = False
         self.znodes: Sequence[Znode] = ()
 
@@ -348,13 +336,8 @@ class _FreeName:
 
     async def _create(self, number: int) -> None:
         path = join(self._path, f"{self._kind}-{number}")
-        own = Znode(
-            self._client,
-            Fixed(self._client, path, is_contended=True),
-            self._data,
-            self._acl,
-            self._alarm,
-        )
+        naming = Fixed(self._client, path, is_contended=True)
+        own = Znode(self._client, naming, self._data, self._acl, self._alarm)
         self.znodes = (own,)
         await own.create()
         self.is_new = True

@@ -135,14 +135,10 @@ class KeyNaming(Fixed):
 class KeyPlace(OneZnode):
     """The znode of one key, as a `Place`; `is_closed` if the key is done."""
 
-    def __init__(self, contest: Contest[Any], name: str) -> None:
+    def __init__(self, name: str, contest: Contest[Any]) -> None:
         path = join(contest.path, name)
         self.naming = KeyNaming(contest.client, path, contest.data, contest.acl)
         super().__init__(contest, self.naming, closes=True)
-
-
-def _place_of_key(name: str, contest: Contest[Any]) -> KeyPlace:
-    return KeyPlace(contest, name)
 
 
 @final
@@ -298,7 +294,7 @@ class Once(HoldingRecipe[Run]):
             client,
             path,
             partial(Run, trimmer=trimmer),
-            partial(_place_of_key, "key"),
+            partial(KeyPlace, "key"),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -339,8 +335,8 @@ class Once(HoldingRecipe[Run]):
 
     async def is_done(self, key: str) -> bool:
         """Return whether a key is done, and remembered. May lag, as `Lock.holders`."""
-        path = join(self._path, name_of(key))
-        seen = await over_sessions(self._client, partial(_exists, self._client, path))
+        client, path = self._client, join(self._path, name_of(key))
+        seen = await over_sessions(client, lambda: client.exists(path))
         return seen is not None and not seen.ephemeral_owner
 
     async def holder(self, key: str) -> Participant | None:
@@ -355,11 +351,7 @@ class Once(HoldingRecipe[Run]):
         """The contest for one key. A task that runs one key may claim another."""
         name = name_of(key)
         label = f"<{type(self).__name__} {self._path} {key!r}>"
-        return self._contest.derived(partial(_place_of_key, name), subject=name, label=label)
-
-
-async def _exists(client: CoordinationClient, path: str) -> Stat | None:
-    return await client.exists(path)
+        return self._contest.derived(partial(KeyPlace, name), subject=name, label=label)
 
 
 def name_of(key: str) -> str:

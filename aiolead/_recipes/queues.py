@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
-from .claims import Claimed, claim_item
+from .claims import Claimed, ItemClaim
 from .codec import Codec, checked_codec, encoded
 from .dead_letters import (
     RETRY_PAUSE,
@@ -387,7 +387,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             client,
             path,
             kind,
-            partial(claim_item, self._available, decode, checked_retries(retry_pause, limit)),
+            partial(ItemClaim, self._available, decode, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -32,7 +32,7 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
-from .claims import Claimed, attempts_of, claim_item
+from .claims import Claimed, ItemClaim, attempts_of
 from .codec import Codec, checked_codec, decoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit, checked_limit, checked_retries
 from .errors import Step, before_next_try, until_answered, with_parent
@@ -603,7 +603,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
             client,
             path,
             kind,
-            partial(claim_item, self._available, decode, checked_retries(retry_pause, limit)),
+            partial(ItemClaim, self._available, decode, checked_retries(retry_pause, limit)),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
