@@ -14,7 +14,7 @@ The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -203,13 +203,6 @@ class LimitReply:
         return decoded(self._where.limit, data)
 
 
-async def publish(
-    client: CoordinationClient, path: str, limit: int, acl: Sequence[ACL] | None
-) -> None:
-    data = limit.to_bytes(SIZE, "big", signed=True)
-    await write(client, path, data, acl, parents=CreateMode.CONTAINER)
-
-
 LEASE = "lease-"
 
 _UNSIGNED = (1 << 64) - 1
@@ -232,19 +225,16 @@ class Permits:
         self,
         queue: ContenderQueue,
         where: SemaphoreParts,
-        count: int,
         rule: LimitRule,
-        data: bytes,
-        acl: Sequence[ACL] | None,
-        warnings: PathWarnings,
+        count: int,
+        contest: Contest[Any],
     ) -> None:
         client = self._client = queue.client
         self._queue = queue
-        self._data = data
-        self._acl = acl
+        self._data = contest.data
+        self._acl = contest.acl
         self._alarm = Alarm(client)
         self.is_new = False
-        self._warnings = warnings
         self._where = where
         self._rule = rule
         self._contender: Contender | None = None
@@ -263,13 +253,12 @@ class Permits:
         client, folder = self._client, self._where.permits
         if not self._where.is_kazoos:
             prefix = partial(_curators_prefix, mark)
-            return self._with(Sequential(client, self._names, folder, prefix))
-        # 32 hexadecimal digits, as in kazoo, and never repeated.
-        name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
-        return self._with(Fixed(client, join(folder, name), is_contended=False))
-
-    def _with(self, naming: Naming) -> Znode:
-        return Znode(self._client, naming, self._data, self._acl, self._alarm)
+            naming: Naming = Sequential(client, self._names, folder, prefix)
+        else:
+            # 32 hexadecimal digits, as in kazoo, and never repeated.
+            name = f"{mark}{client.session_id & _UNSIGNED:016x}{client.backend.serial():016x}"
+            naming = Fixed(client, join(folder, name), is_contended=False)
+        return Znode(client, naming, self._data, self._acl, self._alarm)
 
     def obstacle(self) -> str:
         return "" if self._contender is None else self._contender.obstacle()
@@ -452,7 +441,7 @@ class Permits:
         return len(names) <= limit
 
     def _warn_of_limit(self, published: int | None) -> None:
-        self._warnings.warn(
+        self._client.backend.shared(self._where.path, PathWarnings).warn(
             "limit",
             f"{self._where.path}: the published limit is {published}, and this semaphore grants "
             f"{self._rule.own}, its own limit: to follow a greater published limit, use "
@@ -524,17 +513,6 @@ async def _refuse_beside(client: CoordinationClient, where: SemaphoreParts) -> N
         await refuse_misfits(client, where, await client.get_children(where.path))
 
 
-def _permits(
-    queue: ContenderQueue,
-    where: SemaphoreParts,
-    permits: int,
-    rule: LimitRule,
-    warnings: PathWarnings,
-    contest: Contest[Any],
-) -> Permits:
-    return Permits(queue, where, permits, rule, contest.data, contest.acl, warnings)
-
-
 @final
 class Semaphore(HeldRecipe[Held]):
     """Permits that tasks and processes share, first come first served.
@@ -584,8 +562,9 @@ class Semaphore(HeldRecipe[Held]):
         client, path = checked_client(client), checked_path(path)
         own = checked_count("limit", limit, most=MOST_PERMITS)
         self._rule = LimitRule(own, checked_flag("follow_limit", follow_limit))
-        self._warnings = client.backend.shared(path, PathWarnings)
         self._where = where
+        # As long as this object exists, each warning about the path is given once.
+        self._warnings = client.backend.shared(path, PathWarnings)
         self._queue = ContenderQueue(
             type(self).__name__,
             client,
@@ -594,25 +573,24 @@ class Semaphore(HeldRecipe[Held]):
             Role.LOCK,
             before_path=partial(_refuse_beside, client, where),
         )
+        # With a count and a contest, it makes a place.
+        self._permits = partial(Permits, self._queue, where, self._rule)
         contest: Contest[Held] = Contest(
             type(self).__name__,
             client,
             path,
             _HeldPermits,
-            self._places(1),
+            partial(self._permits, 1),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
         )
         super().__init__(contest)
 
-    def _places(self, permits: int) -> Callable[[Contest[Any]], Permits]:
-        return partial(_permits, self._queue, self._where, permits, self._rule, self._warnings)
-
     def _several(self, permits: int) -> Contest[Held]:
         """The contest of one acquisition of several permits."""
         checked_count("permits", permits, most=MOST_AT_ONCE)
-        return self._contest.derived(self._places(permits))
+        return self._contest.derived(partial(self._permits, permits))
 
     def acquire(self, *, permits: int = 1, timeout: float | None = None) -> TenureContext[Held]:
         """Acquire permits for the body of an `async with`: all of them, or none.
@@ -659,7 +637,9 @@ class Semaphore(HeldRecipe[Held]):
                 f"{self._path}: kazoo's semaphores go by the limit that they have begun with: let "
                 "all programs stop, delete the path, and start them with another one"
             )
-        await publish(self._client, self._where.limit, limit, self._acl)
+        data = limit.to_bytes(SIZE, "big", signed=True)
+        path, parents = self._where.limit, CreateMode.CONTAINER
+        await write(self._client, path, data, self._acl, parents=parents)
 
     async def limit(self) -> int:
         """Return the limit that counts for this object. May lag.
