@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import index
-from typing import Any, Generic, Self, SupportsIndex, TypeVar
+from typing import Any, Generic, Self, SupportsIndex, TypeVar, cast
 
 from .._util.escaping import described
 from .._util.internal_errors import call_back
 from .._util.parsing import MAX_DIGITS, MalformedError, json_value, shown, text, whole
+from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import Stat
 from .recipe import OnInvalid
 from .reporting import logger
-from .view import Observation
+from .view import Observation, Reading, View
 
 T = TypeVar("T")
 
@@ -162,22 +165,40 @@ class ValidObservation(Observation[T], Generic[T]):
         return replace(self, written=written, invalid=error)
 
 
-def report_skipped(
-    on_invalid: OnInvalid | None,
-    before: ValidObservation[T] | None,
-    now: ValidObservation[T],
-) -> None:
-    """Report an invalid write as it is published: once, however often it was read.
+class ValidView(View[T]):
+    """A view that keeps the last valid value, and reports invalid ones to `on_invalid`."""
 
-    Without `on_invalid`, it is logged, without its text, which may quote data.
-    """
-    error = now.invalid
-    is_old = before is not None and before.invalid is not None and before.written == now.written
-    if error is None or is_old:
-        return
-    if on_invalid is not None:
-        call_back(on_invalid, error)
-        return
+    def __init__(self, client: CoordinationClient, path: str, on_invalid: OnInvalid | None) -> None:
+        super().__init__(client, path, partial(Reading, client, self._read))
+        self._on_invalid = on_invalid
+
+    @abstractmethod
+    async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
+        """See `Reading`. After a value, the observation of an invalid one is `skipping`."""
+
+    @property
+    def _observed(self) -> ValidObservation[T]:
+        self._check_open()
+        return cast(ValidObservation[T], self._latest)
+
+    def _publish(self, observation: Observation[T]) -> None:
+        now = cast(ValidObservation[T], observation)
+        before = self._observed if self._count else None
+        super()._publish(now)
+        is_old = before is not None and before.invalid is not None and before.written == now.written
+        if now.invalid is not None and not is_old:
+            self._report(now.invalid)
+
+    def _report(self, error: InvalidDataError) -> None:
+        """Report an invalid write as it is published: once, however often it was read."""
+        if self._on_invalid is None:
+            log_skipped(error)
+        else:
+            call_back(self._on_invalid, error)
+
+
+def log_skipped(error: InvalidDataError) -> None:
+    """Log an invalid write without the text of its error, which may quote data."""
     cause = type(error.__cause__ or error).__name__
     logger.warning(
         "%s: what was published last is invalid (%s), and the value before stays in use; "

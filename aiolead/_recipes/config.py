@@ -31,7 +31,7 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join
-from .codec import ValidObservation, report_skipped
+from .codec import ValidObservation, ValidView
 from .errors import TRIES, ensure_path
 from .reading import catch_up, caught_up, listed, over_sessions, read_children, read_data
 from .recipe import (
@@ -44,7 +44,7 @@ from .recipe import (
 )
 from .reporting import PathWarnings
 from .shared_value import Verdict, checked_rng, settled, until_first
-from .view import Observation, Reading, View
+from .view import Reading
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -207,7 +207,7 @@ def _decode_value(value: object) -> bytes:
 
 
 @final
-class ConfigView(View[T]):
+class ConfigView(ValidView[T]):
     """A view of the current configuration, which is always valid. See `View`.
 
     An invalid version is skipped, and reported by `invalid` and to the configuration's
@@ -221,9 +221,8 @@ class ConfigView(View[T]):
         parse: Callable[[Snapshot], Published[T]],
         on_invalid: OnInvalid | None,
     ) -> None:
-        super().__init__(client, path, partial(Reading, client, self._read))
+        super().__init__(client, path, on_invalid)
         self._parse = parse
-        self._on_invalid = on_invalid
 
     @property
     def version(self) -> int:
@@ -241,11 +240,6 @@ class ConfigView(View[T]):
         """The error of the latest version; None if that is valid, and therefore `value`."""
         return self._observed.invalid if self._count else None
 
-    @property
-    def _observed(self) -> ValidObservation[T]:
-        self._check_open()
-        return cast(ValidObservation[T], self._latest)
-
     async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
         snapshot = await read_snapshot(self._client, self._path, reading.watch(self._path))
         by = snapshot.published_by
@@ -256,12 +250,6 @@ class ConfigView(View[T]):
                 raise
             return self._observed.skipping(error, by)
         return ValidObservation(now.value, by, now.version, snapshot.stat, by)
-
-    def _publish(self, observation: Observation[T]) -> None:
-        now = cast(ValidObservation[T], observation)
-        before = self._observed if self._count else None
-        super()._publish(now)
-        report_skipped(self._on_invalid, before, now)
 
 
 # --- the recipe ----------------------------------------------------------------------------------

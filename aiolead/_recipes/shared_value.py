@@ -28,11 +28,11 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import parent
-from .codec import Codec, ValidObservation, checked_codec, decoded, encoded, report_skipped
+from .codec import Codec, ValidObservation, ValidView, checked_codec, decoded, encoded
 from .errors import TRIES, with_parent
 from .reading import caught_up, over_sessions, read_data
 from .recipe import OnInvalid, Recipe, checked_on_invalid
-from .view import Observation, Reading, View
+from .view import Reading
 
 R = TypeVar("R")
 
@@ -372,19 +372,17 @@ class SharedValue(Recipe, Generic[T]):
 
 
 @final
-class SharedValueView(View[T]):
+class SharedValueView(ValidView[T]):
     """A view of a `SharedValue`: a write of an equal value counts as a change. See `View`."""
 
     def __init__(self, client: CoordinationClient, shared: SharedValue[T]) -> None:
-        super().__init__(client, shared.path, partial(Reading, client, self._read))
+        super().__init__(client, shared.path, shared._on_invalid)
         self._shared = shared
 
     @property
     def versioned(self) -> Versioned[T]:
         """The latest value, with its version."""
-        self._check_open()
-        latest = cast(ValidObservation[T], self._latest)
-        return Versioned(latest.value, latest.stat)
+        return Versioned(self._observed.value, self._observed.stat)
 
     async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
         shared = self._shared
@@ -393,21 +391,14 @@ class SharedValueView(View[T]):
         try:
             found = shared._understood(data, stat)
         except InvalidDataError as error:
-            if shared._on_invalid is None:
+            if self._on_invalid is None:
                 raise
-            return self._before().skipping(error, written)
+            if self._count:
+                return self._observed.skipping(error, written)
+            # As if the znode did not exist.
+            missing = ValidObservation(shared._default, _NEVER, -1, None, _NEVER)
+            return missing.skipping(error, written)
         return ValidObservation(found.value, written, found.version, stat, written)
-
-    def _before(self) -> ValidObservation[T]:
-        """The last published observation; before any, that of a znode that does not exist."""
-        if self._count:
-            return cast(ValidObservation[T], self._latest)
-        return ValidObservation(self._shared._default, _NEVER, -1, None, _NEVER)
-
-    def _publish(self, observation: Observation[T]) -> None:
-        now, before = cast(ValidObservation[T], observation), self._before()
-        super()._publish(now)
-        report_skipped(self._shared._on_invalid, before, now)
 
 
 _NEVER = -1
