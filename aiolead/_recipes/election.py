@@ -38,11 +38,11 @@ from ..paths import join
 from .beside import beside_body, current_task
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
-from .hold import Place
+from .hold import Place, is_loss_of
 from .holding import HoldingRecipe, Kind, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority, names_of
 from .neighbours import queue_order
-from .preference import MakePlace, preferring
+from .preference import MakePlace, PreferredPlace
 from .reading import participant
 from .recipe import (
     OnDisconnect,
@@ -516,7 +516,7 @@ class Election(HoldingRecipe[Term]):
         wait = checked_number("stable_for", stable_for, least=1)
         if priority is not None:
             check_priority(self._queue.names)
-            self._contend = preferring(self._queue, wait)
+            self._contend = partial(PreferredPlace, self._queue, wait)
             contest = contest.derived(self._contend)
         super().__init__(contest)
         check_leaders(self._queue.names, max(leaders, changing_from or 1))
@@ -566,7 +566,7 @@ class Election(HoldingRecipe[Term]):
                     await worker(term)
             except (LeadershipLost, BaseExceptionGroup) as error:
                 # A group, if tasks of the worker's own task group have called `term.check()`.
-                if term is None or not _is_loss_of(term.token, error):
+                if term is None or not is_loss_of(term.token, error):
                     raise
             if term is not None and term.loss in _PAUSED_AFTER:
                 await anyio.sleep(pause)
@@ -661,9 +661,3 @@ def _checked_rules(leaders: int, changing_from: int | None, priority: int | None
                 "preferred"
             )
     return ElectionRules(leaders, changing_from, priority)
-
-
-def _is_loss_of(token: int, error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_loss_of(token, member) for member in error.exceptions)
-    return isinstance(error, LeadershipLost) and error.token == token

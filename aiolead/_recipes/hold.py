@@ -642,3 +642,10 @@ class Held(Tenure):
     __slots__ = ()
 
     _lost_error = LockLost
+
+
+def is_loss_of(token: int, error: BaseException) -> bool:
+    """Whether an error, or each one of a group, reports the loss of the tenure with that token."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_loss_of(token, member) for member in error.exceptions)
+    return isinstance(error, TenureLost) and error.token == token

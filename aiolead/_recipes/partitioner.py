@@ -18,11 +18,11 @@ from anyio.abc import TaskGroup
 
 from .._util.misuse import check_worker
 from ..abc import CoordinationClient
-from ..errors import AioleadError, ConfigurationError, LockLost, UsageError
+from ..errors import AioleadError, ConfigurationError, UsageError
 from ..model import ACL
 from ..paths import join
 from .group import Group, MembersView
-from .hold import Held
+from .hold import Held, is_loss_of
 from .lock import Lock
 from .recipe import OnDisconnect, Recipe, checked_name, checked_number, checked_on_disconnect
 
@@ -308,19 +308,12 @@ class Partitioner(Recipe):
         except AioleadError as error:
             if token == 0:
                 self._refusal = error
-            if not _is_loss_of(token, error):
+            if not is_loss_of(token, error):
                 raise
         except BaseExceptionGroup as error:
             # Tasks of the worker's own task group have called `held.check()`.
-            if not _is_loss_of(token, error):
+            if not is_loss_of(token, error):
                 raise
-
-
-def _is_loss_of(token: int, error: BaseException) -> bool:
-    """Whether an error, or each one of a group, reports the loss of one hold."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_loss_of(token, member) for member in error.exceptions)
-    return isinstance(error, LockLost) and error.token == token
 
 
 def _checked_items(items: Iterable[str]) -> frozenset[str]:

@@ -53,11 +53,6 @@ class MakePlace(Protocol):
     ) -> Place: ...
 
 
-def preferring(queue: ContenderQueue, stable_for: float) -> MakePlace:
-    """Return the function that makes places whose contenders have a priority."""
-    return partial(PreferredPlace, queue, stable_for)
-
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """A listing of the queue, as one of its contenders sees it. Pure.
