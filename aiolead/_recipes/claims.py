@@ -48,7 +48,7 @@ from ..errors import (
 )
 from ..model import ACL, Created, CreateMode, Stat
 from ..paths import join
-from .dead_letters import DIED, AttemptLimit, Retries, reason_of
+from .dead_letters import DIED, AttemptLimit, reason_of
 from .errors import (
     Action,
     Step,
@@ -214,7 +214,12 @@ class ItemClaim:
     """The claim of the first free item, as a `Place`."""
 
     def __init__(
-        self, available: AvailableItems, decode: Decode, retries: Retries, contest: Contest[Any]
+        self,
+        available: AvailableItems,
+        decode: Decode,
+        pause: float,
+        limit: AttemptLimit | None,
+        contest: Contest[Any],
     ) -> None:
         self._client = contest.client
         self._data = contest.data
@@ -227,7 +232,9 @@ class ItemClaim:
         self.attempts = 0
         """How often the item was claimed, this time included; known once it is."""
         self._decode = decode
-        self._retries = retries
+        self._pause = pause
+        self.limit = limit
+        """The most attempts; None if there may be any number."""
         self._own: _Claim | None = None
         self._discarded = False
         self._looks = available.looks
@@ -324,7 +331,7 @@ class ItemClaim:
             self._end(available.free)
             return False
         self.attempts = max(1, attempts_of(of_item))
-        limit = self._retries.limit
+        limit = self.limit
         try:
             self.content = self._decode(body)
         except ValueError as error:
@@ -402,10 +409,6 @@ class ItemClaim:
     def restart(self) -> None:
         self._end(self.available.free)
 
-    @property
-    def limit(self) -> AttemptLimit | None:
-        return self._retries.limit
-
     def unwatch(self) -> None:
         """Nothing to close: the watches of `AvailableItems` are shared."""
 
@@ -430,7 +433,7 @@ class ItemClaim:
         claim meanwhile.
         """
         if delay is None:
-            delay = pause_after(self.attempts, self._retries.pause)
+            delay = pause_after(self.attempts, self._pause)
         if self._own is not None and delay > 0:
             self._own.naming.pause = delay, self._data if data is None else data
         return delay

@@ -9,19 +9,19 @@ its claim, so an item is never lost and never there twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, Self, final
 
 from .._util.escaping import described
 from .._util.parsing import MalformedError, json_object
 from ..abc import CoordinationClient, Transaction
 from ..errors import AioleadError, ConfigurationError, QueueFullError
 from ..model import ACL, CreateMode
-from ..paths import join
+from ..paths import basename, join
 from .errors import ensure_path
 from .queue_items import MOST_ITEMS, encode
-from .recipe import checked_count, checked_number, checked_path
+from .recipe import checked_count, checked_path
 from .reporting import PathWarnings
 
 MAX_REASON = 1024
@@ -81,6 +81,16 @@ def cut(reason: str) -> str:
     return reason.encode(errors="replace")[:MAX_REASON].decode(errors="ignore")
 
 
+class Failures(Protocol):
+    """The results of items, which a board has: a given up item gets one, too."""
+
+    path: str
+
+    def add_failure(self, transaction: Transaction, item: str, note: str, attempts: int) -> None:
+        """Add the result of the item of that name to the transaction that deletes it."""
+        ...
+
+
 @final
 class AttemptLimit:
     """The most attempts at an item, and where it goes after the last one.
@@ -90,9 +100,7 @@ class AttemptLimit:
         most: how many attempts there may be.
         dead_letters: the path of the queue that it moves to, if it moves to one.
         acl: of dead letters, and of paths that have to be created.
-        results: the path of the results, if `add_result` writes one.
-        add_result: adds to the transaction the result of the item of that name, with the reason and
-            the attempts.
+        failures: where its result is written, if it has one.
     """
 
     def __init__(
@@ -101,16 +109,38 @@ class AttemptLimit:
         most: int,
         dead_letters: str | None,
         acl: Sequence[ACL] | None,
-        *,
-        results: str | None = None,
-        add_result: Callable[[Transaction, str, str, int], object] | None = None,
+        failures: Failures | None,
     ) -> None:
         self.most = most
         self._client = client
         self._dead_letters = dead_letters
         self._acl = acl
-        self._results = results
-        self._add_result = add_result
+        self._failures = failures
+
+    @classmethod
+    def checked(
+        cls,
+        client: CoordinationClient,
+        max_attempts: int | None,
+        dead_letters: str | None,
+        acl: Sequence[ACL] | None,
+        *,
+        others: Sequence[str],
+        failures: Failures | None = None,
+    ) -> Self | None:
+        """Check a caller's arguments; return the limit, if there is one. `others`: other paths."""
+        if dead_letters is not None and checked_path(dead_letters) in others:
+            raise ConfigurationError(
+                f"dead_letters: must be the path of another queue, not {dead_letters!r}"
+            )
+        if max_attempts is None:
+            if dead_letters is not None:
+                raise ConfigurationError("dead_letters: needs max_attempts")
+            return None
+        if failures is None and dead_letters is None:
+            raise ConfigurationError("max_attempts: needs dead_letters, the path of another queue")
+        most = checked_count("max_attempts", max_attempts, most=1_000_000)
+        return cls(client, most, dead_letters, acl, failures)
 
     async def prepare(self) -> None:
         """Create the missing paths; raise `QueueFullError` if there are too many dead letters."""
@@ -118,8 +148,8 @@ class AttemptLimit:
             letters = await self._ensured(self._dead_letters)
             if letters >= MOST_ITEMS:
                 raise QueueFullError(self._dead_letters, letters, MOST_ITEMS)
-        if self._results is not None:
-            await self._ensured(self._results)
+        if self._failures is not None:
+            await self._ensured(self._failures.path)
 
     async def _ensured(self, path: str) -> int:
         """Create a path if it is missing; return how many children it has."""
@@ -137,9 +167,9 @@ class AttemptLimit:
             letter = encode_letter(parts, DeadLetter(item, attempts, why))
             path, mode = join(self._dead_letters, "queue-"), CreateMode.PERSISTENT_SEQUENTIAL
             transaction.create(path, letter, mode=mode, acl=self._acl)
-        if self._add_result is not None:
+        if self._failures is not None:
             note = f"given up after {attempts} attempts: {why}"
-            self._add_result(transaction, item.rpartition("/")[2], note, attempts)
+            self._failures.add_failure(transaction, basename(item), note, attempts)
 
     def warn(self, item: str, error: AioleadError) -> None:
         """Log that an item could not be given up: it stays, and rests for longer and longer."""
@@ -150,44 +180,5 @@ class AttemptLimit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """The consequences of an attempt that did not finish its item.
-
-    Attributes:
-        pause: see `pause_after`.
-        limit: the most attempts; None if there may be any number.
-    """
-
-    pause: float
-    limit: AttemptLimit | None = None
-
-
 RETRY_PAUSE = 0.1
 """The default of `retry_pause`, in seconds."""
-
-
-def checked_retries(retry_pause: float, limit: AttemptLimit | None) -> Retries:
-    return Retries(checked_number("retry_pause", retry_pause), limit)
-
-
-def checked_limit(
-    max_attempts: int | None,
-    dead_letters: str | None,
-    others: Sequence[str],
-    *,
-    needs_letters: bool = True,
-) -> bool:
-    """Check the arguments of a limit; return whether there is one. `others`: the other paths."""
-    if dead_letters is not None and checked_path(dead_letters) in others:
-        raise ConfigurationError(
-            f"dead_letters: must be the path of another queue, not {dead_letters!r}"
-        )
-    if max_attempts is None:
-        if dead_letters is not None:
-            raise ConfigurationError("dead_letters: needs max_attempts")
-        return False
-    if needs_letters and dead_letters is None:
-        raise ConfigurationError("max_attempts: needs dead_letters, the path of another queue")
-    checked_count("max_attempts", max_attempts, most=1_000_000)
-    return True

@@ -36,14 +36,7 @@ from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
 from .claims import Claimed, ItemClaim
 from .codec import Codec, checked_codec, encoded
-from .dead_letters import (
-    RETRY_PAUSE,
-    AttemptLimit,
-    DeadLetter,
-    checked_limit,
-    checked_retries,
-    decode_letter,
-)
+from .dead_letters import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope, left_by_another
 from .neighbours import ITEM, refuse_holders
@@ -64,6 +57,7 @@ from .recipe import (
     checked_bytes,
     checked_client,
     checked_count,
+    checked_number,
     checked_on_invalid,
     checked_path,
 )
@@ -369,9 +363,8 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
         most = checked_count("max_items", max_items, most=MOST_ITEMS)
         client, acl = checked_client(client), checked_acl(acl)
-        limit = None
-        if checked_limit(max_attempts, dead_letters, (path, claims)):
-            limit = AttemptLimit(client, max_attempts or 0, dead_letters, acl)
+        pause = checked_number("retry_pause", retry_pause)
+        limit = AttemptLimit.checked(client, max_attempts, dead_letters, acl, others=(path, claims))
         self._available = AvailableItems(
             client,
             path,
@@ -387,7 +380,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             client,
             path,
             kind,
-            partial(ItemClaim, self._available, decode, checked_retries(retry_pause, limit)),
+            partial(ItemClaim, self._available, decode, pause, limit),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,

@@ -34,7 +34,7 @@ from ..model import ACL, Stat
 from ..paths import join, validate
 from .claims import Claimed, ItemClaim, attempts_of
 from .codec import Codec, checked_codec, decoded
-from .dead_letters import RETRY_PAUSE, AttemptLimit, checked_limit, checked_retries
+from .dead_letters import RETRY_PAUSE, AttemptLimit
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames, with_values
@@ -198,7 +198,7 @@ def _line(fields: dict[str, object]) -> bytes:
 
 
 class Results:
-    """The results below a path; at a quarter more than `keep`, the oldest are deleted."""
+    """The results of a board; at a quarter more than `keep`, the oldest are deleted."""
 
     def __init__(
         self,
@@ -207,12 +207,20 @@ class Results:
         keep: int,
         acl: Sequence[ACL] | None,
         codec: Codec[Any] | None,
+        identity: str,
     ) -> None:
-        self.path = path
+        path = self.path = join(path, "results")
         self.codec = codec
         self._client = client
+        self._identity = identity
         self.acl = acl
         self.trimmer: Trimmer = Trimmer(client, path, keep, "Until then the result is kept")
+
+    def add_failure(self, transaction: Transaction, item: str, note: str, attempts: int) -> None:
+        """Add the result of a task that was given up; see `Failures`."""
+        body = encode_result(TaskResult(item, b"", self._identity, True, note, attempts))
+        transaction.create(join(self.path, item), body, acl=self.acl)
+        self.trimmer.trim_later()
 
     async def wait_for(self, task: str, task_path: str) -> TaskResult[Any]:
         """Wait for the result of a task; see `TaskBoard.result`."""
@@ -402,20 +410,6 @@ class Task(Claimed, Generic[V]):
         await super()._release(scope)
 
 
-def _add_failure(
-    results: Results,
-    identity: str,
-    transaction: Transaction,
-    task: str,
-    note: str,
-    attempts: int,
-) -> None:
-    """Add the result of a task that was given up to a transaction."""
-    body = encode_result(TaskResult(task, b"", identity, True, note, attempts))
-    transaction.create(join(results.path, task), body, acl=results.acl)
-    results.trimmer.trim_later()
-
-
 def _content(codec: Codec[Any], body: bytes) -> Content:
     return with_values(codec, Content((body,)))
 
@@ -587,15 +581,12 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
             on_invalid=checked_on_invalid(on_invalid),
             acl=acl,
         )
-        results = self._results = Results(client, join(path, "results"), keep, acl, self._codec)
-        identity, limit = checked_identity(identity), None
-        if checked_limit(max_attempts, dead_letters, (tasks, claims, path), needs_letters=False):
-            add_result = partial(_add_failure, results, identity)
-            limit = AttemptLimit(
-                *(client, max_attempts or 0, dead_letters, acl),
-                results=results.path,
-                add_result=add_result,
-            )
+        identity, pause = checked_identity(identity), checked_number("retry_pause", retry_pause)
+        results = self._results = Results(client, path, keep, acl, self._codec, identity)
+        others = (tasks, claims, path)
+        limit = AttemptLimit.checked(
+            client, max_attempts, dead_letters, acl, others=others, failures=results
+        )
         kind = partial(cast("type[Task[V]]", Task), results=results, report_every=report_every)
         decode = partial(_content, self._codec or Codec.raw())
         contest = Contest(
@@ -603,7 +594,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
             client,
             path,
             kind,
-            partial(ItemClaim, self._available, decode, checked_retries(retry_pause, limit)),
+            partial(ItemClaim, self._available, decode, pause, limit),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
