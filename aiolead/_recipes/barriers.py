@@ -540,11 +540,7 @@ class Barrier(Recipe):
             await self._client.delete(self._path)
 
     async def is_set(self) -> bool:
-        """Whether the barrier is set.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Whether the barrier is set. May lag, as `Lock.holders`."""
         client, path = self._client, self._path
         return await over_sessions(client, lambda: client.exists(path)) is not None
 
@@ -650,10 +646,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         path: the barrier; created as a container if missing. Nothing else should use it. Only
             ephemeral children with names of members count (UUIDs, as Curator's and kazoo's).
         count: how many members there have to be. All must agree on it.
-        identity: the name that others see; defaults to host name and process id.
-        on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
-            lease lasts, `"resign"` leaves at once.
-        acl: of the znodes, and of a path that is created; defaults to the client's `default_acl`.
+        identity, on_disconnect, acl: as for `Lock`; `"resign"` leaves the barrier at once.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -719,11 +712,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         return _BarrierContext(self._contest, timeout)
 
     async def members(self) -> list[Participant]:
-        """The members, first come first; `is_holder` are those that are inside.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """The members, oldest first; `is_holder` are those inside. May lag, as `Lock.holders`."""
         return await over_sessions(self._client, self._read_members)
 
     async def _read_members(self) -> list[Participant]:

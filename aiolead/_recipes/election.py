@@ -636,16 +636,12 @@ class Election(HoldingRecipe[Term]):
         return await queue.ask((await hand_over.prepared(timeout)).holders)
 
     async def leader(self) -> Participant | None:
-        """The leader, the first one if there are several; None if there is none.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """The leader, the first of several; None if there is none. May lag, as `Lock.holders`."""
         queue = await self._queue.contenders()
         return queue[0] if queue else None
 
     async def contenders(self) -> list[Participant]:
-        """The leaders and the waiters, in order. A read, as `leader`."""
+        """The leaders and the waiters, in order. May lag, as `Lock.holders`."""
         return await self._queue.contenders()
 
 

@@ -421,14 +421,11 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
         return TenureContext(self._contest, timeout)
 
     def try_get(self) -> TenureContext[QueueItem[V] | None]:
-        """As `get`, but yields None at once if no item is free.
-
-        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
-        """
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
         return TenureContext(self._contest, 0, is_try=True)
 
     async def size(self) -> int:
-        """The number of items, claimed ones included. A read, as `try_get`."""
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
         return await self._producer.size()
 
     async def _put(self, prefix: str, items: Iterable[V]) -> list[str]:

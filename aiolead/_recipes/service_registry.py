@@ -649,15 +649,14 @@ class ServiceRegistry(Recipe):
         return ServiceView(self._client, join(self._path, checked_name("service", service)))
 
     async def services(self) -> list[str]:
-        """The names of all services, sorted. A read, as `instances`."""
+        """The names of all services, sorted. May lag, as `Lock.holders`."""
         client, path = self._client, self._path
         return sorted(await over_sessions(client, lambda: listed(client.get_children(path))))
 
     async def instances(self, service: str) -> list[ServiceInstance]:
         """The present instances of a service, sorted by id, in two round trips.
 
-        Invalid ones are omitted, with a warning in the log. Reads from the connected server, which
-        may lag; call `client.sync()` first if that matters.
+        Invalid ones are omitted, with a warning in the log. May lag, as `Lock.holders`.
         """
         path = join(self._path, checked_name("service", service))
         read = partial(read_children, self._client, path)

@@ -234,11 +234,7 @@ class Barrier(Proxy):
         return self._loop.call(lambda: self._target.remove())
 
     def is_set(self) -> bool:
-        """Whether the barrier is set.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """Whether the barrier is set. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.is_set())
 
     def wait(self) -> None:
@@ -1414,14 +1410,11 @@ class DelayQueue(Proxy, Generic[V]):
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[QueueItem[V] | None]:
-        """As `get`, but yields None at once if no item is free.
-
-        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
-        """
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
         return self._hold(self._target.try_get(), on_lost)
 
     def size(self) -> int:
-        """The number of items, claimed ones included. A read, as `try_get`."""
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.size())
 
     def put(self, data: V, *, delay: float | None = None, at: float | None = None) -> str:
@@ -1464,10 +1457,7 @@ class DoubleBarrier(Proxy):
         path: the barrier; created as a container if missing. Nothing else should use it. Only
             ephemeral children with names of members count (UUIDs, as Curator's and kazoo's).
         count: how many members there have to be. All must agree on it.
-        identity: the name that others see; defaults to host name and process id.
-        on_disconnect: when the connection is lost, `"keep"` (the default) keeps the place while the
-            lease lasts, `"resign"` leaves at once.
-        acl: of the znodes, and of a path that is created; defaults to the client's `default_acl`.
+        identity, on_disconnect, acl: as for `Lock`; `"resign"` leaves the barrier at once.
 
     Raises:
         ConfigurationError: an argument is malformed; nothing was sent.
@@ -1542,11 +1532,7 @@ class DoubleBarrier(Proxy):
         return self._hold(self._target.enter(timeout=timeout), on_lost)
 
     def members(self) -> list[Participant]:
-        """The members, first come first; `is_holder` are those that are inside.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """The members, oldest first; `is_holder` are those inside. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.members())
 
 
@@ -1703,15 +1689,11 @@ class Election(ElectionBase):
         return self._loop.call(lambda: self._target.revoke(successor=successor, timeout=timeout))
 
     def leader(self) -> Participant | None:
-        """The leader, the first one if there are several; None if there is none.
-
-        Reads from the connected server, which may lag; call `client.sync()` first where that
-        matters.
-        """
+        """The leader, the first of several; None if there is none. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.leader())
 
     def contenders(self) -> list[Participant]:
-        """The leaders and the waiters, in order. A read, as `leader`."""
+        """The leaders and the waiters, in order. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.contenders())
 
 
@@ -2612,14 +2594,11 @@ class PriorityQueue(Proxy, Generic[V]):
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[QueueItem[V] | None]:
-        """As `get`, but yields None at once if no item is free.
-
-        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
-        """
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
         return self._hold(self._target.try_get(), on_lost)
 
     def size(self) -> int:
-        """The number of items, claimed ones included. A read, as `try_get`."""
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.size())
 
     def put(self, data: V, *, priority: int = 0) -> str:
@@ -2761,14 +2740,11 @@ class Queue(Proxy, Generic[V]):
     def try_get(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[QueueItem[V] | None]:
-        """As `get`, but yields None at once if no item is free.
-
-        Reads from the connected server, which may lag; call `client.sync()` first if that matters.
-        """
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
         return self._hold(self._target.try_get(), on_lost)
 
     def size(self) -> int:
-        """The number of items, claimed ones included. A read, as `try_get`."""
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.size())
 
     def put(self, data: V) -> str:
@@ -3594,14 +3570,13 @@ class ServiceRegistry(Proxy):
         return self._loop.ask(lambda: self._wrap(self._target.observe(service)))
 
     def services(self) -> list[str]:
-        """The names of all services, sorted. A read, as `instances`."""
+        """The names of all services, sorted. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.services())
 
     def instances(self, service: str) -> list[ServiceInstance]:
         """The present instances of a service, sorted by id, in two round trips.
 
-        Invalid ones are omitted, with a warning in the log. Reads from the connected server, which
-        may lag; call `client.sync()` first if that matters.
+        Invalid ones are omitted, with a warning in the log. May lag, as `Lock.holders`.
         """
         return self._loop.call(lambda: self._target.instances(service))
 
