@@ -48,7 +48,7 @@ from .errors import TRIES, Step, before_next_try, in_background, until_done, wit
 from .hold import Tenure, answered
 from .holding import Contest, Entries, HoldingRecipe, TenureContext
 from .naming import Departure, Fixed
-from .place_parts import Alarm
+from .place_parts import WatchingPlace
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings
@@ -186,16 +186,11 @@ _UNSIGNED = (1 << 64) - 1
 """Session ids are signed."""
 
 
-class BarrierMembership:
+class BarrierMembership(WatchingPlace):
     """One member, once, as a `Place`; a round begins with `count` of them."""
 
     def __init__(self, count: int, contest: Contest[Any]) -> None:
-        self._client = contest.client
-        self._path = contest.path
-        self._data = contest.data
-        self._acl = contest.acl
-        self._alarm = Alarm(self._client)
-        self.is_new = False
+        super().__init__(contest)
         self._ready = join(self._path, READY)
         self._count = count
         self._own = self._new_member()
@@ -228,9 +223,6 @@ class BarrierMembership:
 
     def obstacle(self) -> str:
         return f"since {self._ready} has znodes below it" if self._is_stuck else ""
-
-    def holder_query(self) -> None:
-        """Nobody holds what members wait for: more members."""
 
     @property
     def znodes(self) -> Sequence[Znode]:
@@ -401,18 +393,14 @@ class BarrierMembership:
         self._older = older
         return bool(older)
 
-    def unwatch(self) -> None:
-        self._alarm.close()
-
     def restart(self) -> None:
-        self._own.withdraw()
+        super().restart()
         self._round, self._older = None, []
 
     # --- leaving -------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        self._alarm.close()
-        delete = self._own.discard()
+        delete = super().discard()
         if delete is not None:
             self._departure = delete
         if self._may_leave_ready and not self.stays_to_the_end:

@@ -62,7 +62,7 @@ from .hold import Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
 from .naming import Departure, Fixed, Found, RegisteredNode, find_at
-from .place_parts import Alarm
+from .place_parts import WatchingPlace
 from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data
 from .recipe import checked_number
@@ -210,7 +210,7 @@ class _Claim:
         return departure
 
 
-class ItemClaim:
+class ItemClaim(WatchingPlace):
     """The claim of the first free item, as a `Place`."""
 
     def __init__(
@@ -221,11 +221,8 @@ class ItemClaim:
         limit: AttemptLimit | None,
         contest: Contest[Any],
     ) -> None:
-        self._client = contest.client
-        self._data = contest.data
+        super().__init__(contest)
         self._reporting = contest.reporting
-        self._alarm = Alarm(self._client)
-        self.is_new = False
         self.available = available
         self.content = Content(())
         """Known once the item is claimed."""
@@ -408,15 +405,6 @@ class ItemClaim:
 
     def restart(self) -> None:
         self._end(self.available.free)
-
-    def unwatch(self) -> None:
-        """Nothing to close: the watches of `AvailableItems` are shared."""
-
-    def obstacle(self) -> str:
-        return ""
-
-    def holder_query(self) -> None:
-        """Nobody is waited for: there is no item."""
 
     # --- releasing -------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
 from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
-from .naming import Departure, Fixed
-from .place_parts import Alarm, discard_all
+from .naming import Fixed
+from .place_parts import WatchingPlace
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
 from .reporting import PathWarnings
@@ -79,7 +79,7 @@ def _one_znode(contest: Contest[Any]) -> OneZnode:
     return OneZnode(contest, Fixed(contest.client, contest.path, is_contended=True))
 
 
-class OneZnode:
+class OneZnode(WatchingPlace):
     """One ephemeral znode, as a `Place`: the client that creates it has the place.
 
     Contenders wait for a persistent znode at the path, with a warning. If such a znode `closes` the
@@ -87,14 +87,11 @@ class OneZnode:
     """
 
     def __init__(self, contest: Contest[Any], naming: Fixed, *, closes: bool = False) -> None:
-        self._client = contest.client
+        super().__init__(contest)
         self._path = naming.path
-        self._acl = contest.acl
-        self._alarm = Alarm(self._client)
         self._naming = naming
-        self._own = Znode(self._client, naming, contest.data, contest.acl, self._alarm)
+        self._own = Znode(self._client, naming, self._data, self._acl, self._alarm)
         self._closes = closes
-        self.is_new = False
         self._may_be_free = True
         self._is_ownerless = False
 
@@ -168,16 +165,6 @@ class OneZnode:
         # A holder that leaves changes its znode before it deletes it.
         self._may_be_free = self._may_be_free or event.type is not EventType.DATA_CHANGED
         self._alarm.set()
-
-    def unwatch(self) -> None:
-        self._alarm.close()
-
-    def restart(self) -> None:
-        self._own.withdraw()
-
-    def discard(self) -> Departure | None:
-        self._alarm.close()
-        return self._own.discard()
 
 
 MOST_NAMES = 100_000
@@ -283,22 +270,21 @@ def _checked_kind(kind: str) -> str:
     return kind
 
 
-class _FreeName:
+class _FreeName(WatchingPlace):
     """The lowest free name of a kind, as a `Place`."""
 
     def __init__(self, kind: str, most: int, contest: Contest[Any]) -> None:
-        self._client = contest.client
-        self._path = contest.path
+        super().__init__(contest)
         self._kind = kind
         self._most = most
-        self._data = contest.data
-        self._acl = contest.acl
-        self._alarm = Alarm(self._client)
-        self.is_new = False
-        self.znodes: Sequence[Znode] = ()
+        self._own: Znode | None = None
+
+    @property
+    def znodes(self) -> Sequence[Znode]:
+        return () if self._own is None else (self._own,)
 
     async def get(self, *, wait: bool) -> bool:
-        if self.znodes and await self.znodes[0].resolve():
+        if self._own is not None and await self._own.resolve():
             return True
         tries = 0
         while True:
@@ -337,25 +323,10 @@ class _FreeName:
     async def _create(self, number: int) -> None:
         path = join(self._path, f"{self._kind}-{number}")
         naming = Fixed(self._client, path, is_contended=True)
-        own = Znode(self._client, naming, self._data, self._acl, self._alarm)
-        self.znodes = (own,)
-        await own.create()
+        self._own = Znode(self._client, naming, self._data, self._acl, self._alarm)
+        await self._own.create()
         self.is_new = True
 
-    def unwatch(self) -> None:
-        self._alarm.close()
-
     def restart(self) -> None:
-        for znode in self.znodes:
-            znode.withdraw()
-        self.znodes = ()
-
-    def discard(self) -> Departure | None:
-        self._alarm.close()
-        return discard_all(self.znodes)
-
-    def obstacle(self) -> str:
-        return ""
-
-    def holder_query(self) -> None:
-        """Nobody is waited for: there is another name."""
+        super().restart()
+        self._own = None

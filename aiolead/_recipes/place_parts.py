@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -12,6 +13,10 @@ from ..errors import AioleadError, ReleaseError
 from ..model import WatchEvent
 from .naming import Departure
 from .znode import Znode
+
+if TYPE_CHECKING:
+    from .holding import Contest
+    from .rivals import HolderQuery
 
 
 class _Several:
@@ -119,3 +124,38 @@ class Alarm:
 
     def data_seen(self, data: bytes) -> None:
         """Nothing to do: nobody asks for a release."""
+
+
+class WatchingPlace(ABC):
+    """The common part of places that wait by an alarm, with the arguments of their contest."""
+
+    def __init__(self, contest: Contest[Any]) -> None:
+        self._client = contest.client
+        self._path = contest.path
+        self._data = contest.data
+        self._acl = contest.acl
+        self._alarm = Alarm(contest.client)
+        self.is_new = False
+
+    @property
+    @abstractmethod
+    def znodes(self) -> Sequence[Znode]:
+        """See `Place`, as for the other members."""
+
+    def unwatch(self) -> None:
+        self._alarm.close()
+
+    def restart(self) -> None:
+        for znode in self.znodes:
+            znode.withdraw()
+
+    def discard(self) -> Departure | None:
+        self.unwatch()
+        return discard_all(self.znodes)
+
+    def obstacle(self) -> str:
+        return ""
+
+    def holder_query(self) -> HolderQuery | None:
+        """Nobody is waited for, unless a place says otherwise."""
+        return None

@@ -46,7 +46,7 @@ from .neighbours import (
     refuse_items,
     refuse_owned,
 )
-from .place_parts import Alarm, discard_all
+from .place_parts import WatchingPlace
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings
@@ -218,7 +218,7 @@ class _Question:
     front: Reply[None] | None
 
 
-class Permits:
+class Permits(WatchingPlace):
     """Some permits of a semaphore, all or none: a `Place`. `rule` says which limit counts."""
 
     def __init__(
@@ -229,12 +229,8 @@ class Permits:
         count: int,
         contest: Contest[Any],
     ) -> None:
-        client = self._client = queue.client
+        super().__init__(contest)
         self._queue = queue
-        self._data = contest.data
-        self._acl = contest.acl
-        self._alarm = Alarm(client)
-        self.is_new = False
         self._where = where
         self._rule = rule
         self._contender: Contender | None = None
@@ -242,7 +238,7 @@ class Permits:
         """Whether we wait in front of the queue, and watch our znode there."""
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
-        self._names = client.backend.shared(where.permits, OwnNames)
+        self._names = self._client.backend.shared(where.permits, OwnNames)
         self._own = [self._new_permit() for _ in range(count)]
         self._armed: dict[str, Watch] = {}
         self._is_granted = False
@@ -335,7 +331,7 @@ class Permits:
         if question is not None or any(znode.state is not ZnodeState.ABSENT for znode in self._own):
             if await try_acquire(self._client, contender):
                 return question or self._ask(watches=False)
-            self._withdraw()
+            self.restart()
         get = acquire if wait else try_acquire
         if not await get(self._client, contender):
             return None
@@ -365,7 +361,7 @@ class Permits:
         place = contender.znode.node.sequence
         if self._place != place:
             self._place = place
-            self._withdraw()
+            self.restart()
 
     def _left_front(self) -> None:
         """Others have deleted our znode in the queue."""
@@ -477,16 +473,11 @@ class Permits:
     # --- leaving -------------------------------------------------------------------------------
 
     def restart(self) -> None:
-        self._withdraw()
-
-    def _withdraw(self) -> None:
         self._is_granted = False
-        for znode in self._own:
-            znode.withdraw()
+        super().restart()
 
     def discard(self) -> Departure | None:
-        self.unwatch()
-        gone = discard_all(self._own)
+        gone = super().discard()
         # After the permits: the next in the queue counts them.
         self._leave_queue()
         return gone
