@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import Client
 from ..errors import InvalidPathError, NoAuthError, NoNodeError
@@ -42,37 +43,64 @@ async def read_each(
             except InvalidPathError:
                 asked.append((path, Denied()))
         for path, reply in asked:
-            found: T | Denied | None = None
-            try:
-                found = reply if isinstance(reply, Denied) else await reply
-            except NoAuthError:
-                found = Denied()
-            except NoNodeError:
-                pass
-            yield path, found
+            yield path, await _answer(reply)
 
 
-async def walk(client: Client, top: str, limit: int) -> AsyncIterator[tuple[str, Stat | None]]:
-    """A znode and all below it, each before its children; None for one that may not be listed.
+async def _answer(reply: Awaitable[T] | Denied) -> T | Denied | None:
+    try:
+        return reply if isinstance(reply, Denied) else await reply
+    except NoAuthError:
+        return Denied()
+    except NoNodeError:
+        return None
 
-    It shows all writes that were done before. Raises `NoNodeError` if `top` does not exist, and
-    `CommandError` if there are more znodes than the limit. Others may change the tree meanwhile.
+
+async def walk(
+    client: Client,
+    top: str,
+    limit: int,
+    read: Callable[[str], Sequence[Awaitable[Any]]] | None = None,
+) -> AsyncIterator[tuple[str, Stat | None, Sequence[Any]]]:
+    """A znode and all below it, each before its children: its path, its stat, and what was read.
+
+    `read` sends the requests for one znode. The answer to the first is a pair of its data, or the
+    names of its children, and its stat; those names and the stat are read by default. The stat is
+    None for a znode that may not be read. The walk shows all writes that were done before. Raises
+    `NoNodeError` if `top` does not exist, and `CommandError` if there are more znodes than the
+    limit. Others may change the tree meanwhile.
+
+    Up to `AT_ONCE` znodes are under way, so that neither the servers nor this client wait. Where
+    data are read, a znode is listed only if its stat says that it has children.
     """
     sync_before(client, top)
     left, known = [top], 1
-    while left:
-        batch, left = left[:AT_ONCE], left[AT_ONCE:]
-        below: list[str] = []
-        async for path, found in read_each(batch, client.get_children_and_stat):
-            if found is None and path == top:
+    asked: deque[tuple[str, Sequence[Awaitable[Any] | Denied]]] = deque()
+    while left or asked:
+        while left and len(asked) < AT_ONCE:
+            path = left.pop()
+            try:
+                replies = read(path) if read else [client.get_children_and_stat(path)]
+            except InvalidPathError:
+                asked.append((path, [Denied()]))
+            else:
+                asked.append((path, replies))
+        path, under_way = asked.popleft()
+        found = [await _answer(reply) for reply in under_way]
+        names: list[str] = []
+        match found:
+            case [list(names)]:  # of a znode that was shown before
+                pass
+            case [None, *_] if path == top:
                 raise NoNodeError(top)
-            if isinstance(found, Denied):
-                yield path, None
-            elif found is not None:
-                names, stat = found
-                yield path, stat
-                below += [join(path, name) for name in sorted(names)]
-                known += len(names)
-                if known > limit:
-                    raise CommandError(f"more than {limit:,} znodes (--limit)", FAILED)
-        left = below + left
+            case [Denied(), *_]:
+                yield path, None, found
+            case [(content, Stat() as stat), *_]:
+                yield path, stat, found
+                if isinstance(content, list):
+                    names = content
+                elif stat.num_children:
+                    asked.append((path, [client.get_children(path)]))
+        left += [join(path, name) for name in sorted(names, reverse=True)]
+        known += len(names)
+        if known > limit:
+            raise CommandError(f"more than {limit:,} znodes (--limit)", FAILED)

@@ -115,7 +115,7 @@ def ephemerals(
     """
 
     async def work(client: Client) -> None:
-        async for each, stat in walk(client, path, limit):
+        async for each, stat, _ in walk(client, path, limit):
             owner = stat.ephemeral_owner if stat is not None else 0
             if owner and session in (None, render.hexadecimal(owner)):
                 shown = render.hexadecimal(owner)

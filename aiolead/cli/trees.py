@@ -39,7 +39,6 @@ from .batches import AT_ONCE, MOST, Denied, read_each, sync_before, walk
 from .exits import CommandError
 from .options import COMMON, Common, Flag, ZnodePath, check_range, reading
 from .output import can_show, is_terminal, progress, write_json
-from .signals import each_at_once
 
 T = TypeVar("T")
 
@@ -75,7 +74,7 @@ def find(
     """
 
     async def work(client: Client) -> None:
-        async for each, stat in walk(client, path, limit):
+        async for each, stat, _ in walk(client, path, limit):
             if ephemeral and not (stat is not None and stat.ephemeral_owner):
                 continue
             if fnmatchcase(basename(each), name):
@@ -113,18 +112,14 @@ def grep(
 
     async def work(client: Client) -> int:
         code = exits.FAILED
-        async for batch in _batches(walk(client, path, limit)):
-            paths = [each for each, stat in batch if stat is not None and stat.data_length]
-            async for each, found in read_each(paths, client.get):
-                lines = (
-                    parsing.lossy_text(found[0]).splitlines() if isinstance(found, tuple) else ()
-                )
-                for line in filter(expression.search, lines):
-                    code = exits.OK
-                    if names:
-                        common.show({"path": each}, each)
-                        break
-                    common.show({"path": each, "line": line}, f"{each}: {line}")
+        async for each, _, [found] in walk(client, path, limit, lambda each: [client.get(each)]):
+            lines = parsing.lossy_text(found[0]).splitlines() if isinstance(found, tuple) else ()
+            for line in filter(expression.search, lines):
+                code = exits.OK
+                if names:
+                    common.show({"path": each}, each)
+                    break
+                common.show({"path": each, "line": line}, f"{each}: {line}")
         return code
 
     return common.with_client(work)
@@ -290,25 +285,19 @@ async def _entries(
     advance: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[Entry]:
     """The persistent znodes of a tree, except those that are done, parents first."""
-    async for batch in _batches(walk(client, top, limit)):
-        paths: list[str] = []
-        for path, stat in batch:
-            if stat is None:
-                raise CommandError(f"not allowed to read {path}", exits.REFUSED)
-            if not stat.ephemeral_owner and _below(top, path) not in done:
-                paths.append(path)
 
-        async def read(ask: Callable[[str], Awaitable[Any]], paths: list[str] = paths) -> list[Any]:
-            return [found async for _, found in read_each(paths, ask)]
+    def read(path: str) -> Sequence[Awaitable[Any]]:
+        if _below(top, path) in done:
+            return [client.get_children_and_stat(path)]
+        return [client.get(path), client.get_acl(path)]
 
-        reads: tuple[Callable[[str], Awaitable[Any]], ...] = (client.get, client.get_acl)
-        contents, acls = await each_at_once(reads, read)
-        for path, content, entries in zip(paths, contents, acls, strict=True):
-            if isinstance(content, Denied) or isinstance(entries, Denied):
-                raise CommandError(f"not allowed to read {path}", exits.REFUSED)
-            if content is not None and entries is not None:  # not gone meanwhile
-                yield Entry(_below(top, path), content[0], entries[0])
-        advance(len(batch))
+    async for path, stat, found in walk(client, top, limit, read):
+        if stat is None or any(isinstance(each, Denied) for each in found):
+            raise CommandError(f"not allowed to read {path}", exits.REFUSED)
+        match found:
+            case [(data, _), (entries, _)] if not stat.ephemeral_owner:
+                yield Entry(_below(top, path), data, entries)
+        advance(1)
 
 
 def _below(top: str, path: str) -> str:

@@ -121,6 +121,20 @@ def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: 
     assert sorted(file.read_text().splitlines()) == _export_of(LARGE).splitlines()
 
 
+def test_export_lists_only_znodes_with_children(
+    run: Run, server: ThreadedServer, tmp_path: Path
+) -> None:
+    """Most znodes of a tree have none: that is a third of the requests."""
+    hosts, file = server.connect_string, tmp_path / "export"
+    file.write_text(_export_of(LARGE))
+    run("import /app --file", str(file), hosts=hosts)
+    before = dict(server.requests)
+    assert run("export /app --file", str(file), hosts=hosts)[0] == 0
+    asked = {name: count - before.get(name, 0) for name, count in server.requests.items()}
+    assert asked["GET_DATA"] == asked["GET_ACL"] == len(LARGE)
+    assert asked.get("GET_CHILDREN", 0) + asked.get("GET_CHILDREN2", 0) == 1
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_export_continues_an_empty_file(
     run: Run, somewhere: str, tmp_path: Path, exists: bool
