@@ -132,6 +132,7 @@ def connect(
         ConnectFailed: no server was reached in time; `attempts` says why for each.
         AuthFailedError: the credentials were refused.
         SessionExpiredError: the session to be resumed is over.
+        UsageError: `watchdog` needs a thread, and this process can start none.
 
     Cancellation: entering may be cancelled, and closes what it has opened. Leaving is bounded, and
     puts a cancellation off until the session is closed. The client's own tasks ignore the

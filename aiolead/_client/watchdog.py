@@ -19,7 +19,7 @@ from typing import NoReturn, final
 
 from .._session.overdue import Overdue
 from .._util.escaping import as_line, described, shown_session
-from ..errors import ConfigurationError, LossReason
+from ..errors import ConfigurationError, LossReason, UsageError
 
 faulthandler: ModuleType | None
 try:
@@ -214,7 +214,13 @@ class Guard:
         self._thread = threading.Thread(target=self._run, name="aiolead-watchdog", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise UsageError(
+                f"watchdog: needs a thread, and this process can start none ({error}): raise its "
+                "limit (`ulimit -u`, `pids.max` of its cgroup), or connect without watchdog"
+            ) from error
 
     def close(self) -> None:
         """Ends the thread, and waits for that unless a body still runs; then it ends later."""

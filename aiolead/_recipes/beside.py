@@ -15,7 +15,7 @@ import anyio
 
 from .._util.shielding import wait_through
 from .._util.tasks import trio_here
-from .holding import left_by_another, propagate
+from .holding import Contest, left_by_another, propagate
 
 
 @final
@@ -74,12 +74,16 @@ def _has_ended(task: Any) -> bool:
 
 
 @asynccontextmanager
-async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> AsyncIterator[None]:
-    """Run a function while the body of an `async with` runs.
+async def beside_body(
+    run: Callable[[], Awaitable[object]], contest: Contest[Any]
+) -> AsyncIterator[None]:
+    """Run a function that holds, or waits to hold, while the body of an `async with` runs.
 
     An exception of the function cancels the body, and is raised on leaving, unchanged. An error of
     the body becomes a note on it. Otherwise an exception of the body propagates unchanged.
-    `subject` is named in the error for a task that leaves what another one has entered.
+    The body's task counts as one that takes part in the contest, since a hold of the function may
+    last until the body has ended. The contest is named in the error for a task that leaves what
+    another one has entered.
 
     Only a cancel scope is open in the task of the body. On asyncio a task group of anyio would
     replace the body's exception if the task was cancelled before. On trio a nursery would copy a
@@ -89,7 +93,7 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
     """
     failure: BaseException | None = None
     left: BaseException | None = None
-    body, running, ended = BodyScope(subject), anyio.CancelScope(), anyio.Event()
+    body, running, ended = BodyScope(contest), anyio.CancelScope(), anyio.Event()
 
     async def beside() -> None:
         nonlocal failure
@@ -107,11 +111,13 @@ async def beside_body(run: Callable[[], Awaitable[object]], subject: object) -> 
             ended.set()
 
     _start(beside, ended)
+    task = contest.note()
     body.enter()
     try:
         yield
     except BaseException as error:
         left = error
+    contest.leave(task)
     running.cancel()
     try:
         await wait_through(ended)

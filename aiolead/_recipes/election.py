@@ -580,13 +580,16 @@ class Election(HoldingRecipe[Term]):
         ends `run` cancels the body, and is raised on leaving, unchanged; otherwise an exception of
         the body propagates unchanged. On connection loss: goes on.
 
+        The body cannot wait for `leadership()`, since the worker may lead until the body has ended:
+        `AlreadyHeldError`. Another task can.
+
         Leave it in the task that entered it. Any task may leave it once the first one has ended.
         Otherwise leaving resigns and raises `UsageError`.
         """
         check_worker(worker, "term")
         run = partial(self.run, worker, pause=checked_pause(pause))
         # It swallows nothing, which type checkers cannot know.
-        return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self))
+        return cast("AbstractAsyncContextManager[None, None]", beside_body(run, self._contest))
 
     def campaign(self, *, ready: bool = True) -> Campaign:
         """Contend in the background, and observe the states.

@@ -63,6 +63,9 @@ class PausedDelete:
         self._error: AioleadError | None = None
         self._callbacks: list[Callable[[], object]] = []
         self.is_done = False
+        # By no version, since a task's notes change it. If an operator has deleted our claim, this
+        # may write into that of another consumer. Of theirs, only what others are shown changes:
+        # the answer says that it is not ours, and their delete goes on without the version.
         self._proof = client.set(node.path, data)
         self._proof.add_done_callback(self._answered)
         client.backend.spawn(self._run)

@@ -86,6 +86,15 @@ class LoopThread:
         )
         try:
             thread.start()
+        except RuntimeError as error:
+            self._thread = None
+            self._inbox.close()
+            self._inbox.release()
+            raise UsageError(
+                "aiolead.blocking runs an event loop in a thread of its own, and this process can "
+                f"start none ({error}): raise its limit (`ulimit -u`, `pids.max` of its cgroup)"
+            ) from error
+        try:
             return opened.wait()
         except BaseException:
             self._stop()

@@ -1,4 +1,7 @@
-"""Under gevent and eventlet, threads are greenlets of one thread, which a loop would block."""
+"""A client in a process that has no threads of its own.
+
+Under gevent and eventlet, threads are greenlets of one thread, which a loop would block.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from kit.checks import no_threads
 
 from aiolead import blocking
 from aiolead.errors import UsageError
@@ -25,6 +29,12 @@ def test_replaced_threads_are_refused(
     monkeypatch.setitem(sys.modules, module, asked)
     with pytest.raises(UsageError, match=f"{library} has replaced threads in this process"):
         with blocking.connect("127.0.0.1:1"):
+            pass
+
+
+def test_process_that_can_start_no_thread_is_refused() -> None:
+    with no_threads(), pytest.raises(UsageError, match="this process can start none"):
+        with blocking.connect("127.0.0.1:1", connect_timeout=0):
             pass
 
 

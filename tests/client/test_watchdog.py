@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 import pytest
 from client.overrun import BACKENDS, TERM
+from kit.checks import no_threads
 from kit.cli import SOURCE, Process
 from kit.clients import PATIENCE, SESSION, JumpingClock, eventually, hooked
 from kit.faults import only_on
@@ -39,6 +40,7 @@ from aiolead.errors import (
     LossReason,
     NoNodeError,
     TenureLost,
+    UsageError,
 )
 from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
 from aiolead.types import OverdueHold, Overrun
@@ -70,6 +72,16 @@ def no_thread_is_left() -> Iterator[None]:
 
 def guards() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "watchdog" in thread.name]
+
+
+def test_process_that_can_start_no_thread_is_refused(hosts: str) -> None:
+    async def connect() -> None:
+        with pytest.raises(UsageError, match="watchdog: needs a thread, and this process can"):
+            async with aiolead.connect(hosts, watchdog=True):
+                raise AssertionError("it goes on without its watchdog")
+
+    with no_threads():
+        anyio.run(connect)
 
 
 class Hook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -100,6 +101,16 @@ class Running(Protocol):
 
 
 P = TypeVar("P", bound=Running)
+
+
+@contextmanager
+def no_threads() -> Iterator[None]:
+    """In the block, this process can start no thread: no stack fits into memory."""
+    before = threading.stack_size(1 << 47)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
 
 
 @contextmanager

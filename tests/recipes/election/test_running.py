@@ -30,6 +30,7 @@ from kit.tasks import ON_EVERY_LOOP, in_ordinary_task, on_asyncio
 from kit.tasks import Run as RunOnLoop
 from kit.virtual_time import VirtualClock, embedded, passes, virtually, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
+from recipes.blocks import enter
 
 from aiolead import ACL, Client, Election, Term
 from aiolead._session.machine import SessionMachine
@@ -325,6 +326,37 @@ async def test_task_that_leads_cannot_run(a: Client) -> None:
 
 
 # --- running -------------------------------------------------------------------------------------
+
+
+@on_embedded
+@pytest.mark.parametrize("timeout", [None, 5.0])
+async def test_body_does_not_wait_for_its_own_worker(a: Client, timeout: float | None) -> None:
+    """The worker may lead until the body has ended, so each would wait for the other one."""
+    election, work = Election(a, PATH), Work()
+    async with election.running(work):
+        await work.leads()
+        with anyio.fail_after(PATIENCE):
+            with pytest.raises(AlreadyHeldError, match="wait for itself"):
+                await enter(election.leadership(timeout=timeout))
+            with pytest.raises(AlreadyHeldError):
+                await election.run(work)
+            with pytest.raises(AlreadyHeldError):
+                await enter(Election(a, PATH).leadership())
+    with anyio.fail_after(PATIENCE):
+        await enter(election.leadership())
+
+
+@on_embedded
+async def test_body_may_lead_once_the_inner_block_is_left(a: Client) -> None:
+    election, first, second = Election(a, PATH), Work(), Work()
+    async with election.running(first):
+        await first.leads()
+        async with election.running(second):  # another contender, beside the same body
+            await joined(a, PATH, 2)
+        with anyio.fail_after(PATIENCE), pytest.raises(AlreadyHeldError):
+            await enter(election.leadership())
+    with anyio.fail_after(PATIENCE):
+        await enter(election.leadership())
 
 
 async def test_it_leads_beside_the_body_and_resigns_with_it(a: Client, b: Client) -> None:
