@@ -14,27 +14,44 @@ import aiolead
 from aiolead import Client
 from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Codec, ServiceType
+from aiolead.types import Codec, Layout, ServiceType
 
 PATH = "/app/here"
 ITEMS = ["one", "two"]
 WEB = aiolead.ServiceInstance(name="web", id="1", address="10.0.0.7", port=80)
 INT = Codec.int32()
+AIOZK = Layout.AIOZK
+COUNTS: list[Any] = [0, -1, True, 1.5, 2**31]
+BAD_KEYS: list[Any] = ["", "x" * 257, "é" * 129, "\ud800", b"x", None, 3]
+DEAD = "/app/dead"
 
 Call = Callable[[Client], object]
 Row = tuple[Call, str]
 
 
-def each(recipe: Any, options: Iterable[dict[str, Any]], **others: Any) -> list[Row]:
+def each(
+    recipe: Any, options: Iterable[dict[str, Any]], *, says: str = "", **others: Any
+) -> list[Row]:
     """One row for each keyword argument that a recipe is made with."""
     return [
-        (lambda c, given=given: recipe(c, **{"path": PATH, **others, **given}), next(iter(given)))
+        (
+            lambda c, given=given: recipe(c, **{"path": PATH, **others, **given}),
+            next(iter(given)) + says,
+        )
         for given in options
     ]
 
 
 def queue(c: Client) -> Any:
     return aiolead.Queue(c, PATH)
+
+
+def election(c: Client, **options: Any) -> Any:
+    return aiolead.Election(c, PATH, **options)
+
+
+async def work(_term: object) -> None:
+    raise AssertionError("it leads")
 
 
 def register(instance: Any, **options: Any) -> Call:
@@ -46,6 +63,77 @@ def publish(changes: Any) -> Call:
 
 
 ROWS: dict[str, list[Row]] = {
+    "Election": [
+        *each(
+            aiolead.Election,
+            [{"changing_from": n} for n in (0, -1, 1001, 1.0, "2", True)],
+            says=": must be from 1 to 1000",
+        ),
+        *each(
+            aiolead.Election,
+            [{"on_revocation": "keep"}],
+            says=": must be 'ignore' or 'resign', not 'keep'",
+        ),
+        *each(
+            aiolead.Election,
+            [{"revocation_grace": grace} for grace in (-1, "long")],
+            says=": must be a number of 0 or more",
+        ),
+        *each(
+            aiolead.Election,
+            [{"priority": n} for n in (-1001, 1001, 1.0, "2", True)],
+            says=": must be from -1000 to 1000",
+        ),
+        *each(
+            aiolead.Election,
+            [{"stable_for": n} for n in (0, 0.9, -1, "2", None, True, float("nan"))],
+            says=": must be a number of 1 or more",
+            priority=1,
+        ),
+        *each(
+            aiolead.Election,
+            [{"priority": 1, "leaders": 2}, {"priority": 1, "changing_from": 2}],
+            says=": needs leaders=1",
+        ),
+        (lambda c: election(c, changing_from=2, layout=AIOZK), r"leaders: .*Layout\.AIOZK"),
+        (lambda c: election(c, priority=1, layout=AIOZK), r"priority: .*Layout\.AIOZK"),
+        *(
+            (lambda c, pause=pause: election(c).run(work, pause=pause), "pause: must be seconds")
+            for pause in (-1, float("nan"), float("inf"), True, "1", None)
+        ),
+        *(
+            (lambda c, successor=successor: election(c).revoke(successor=successor), "successor: ")
+            for successor in ("", 7, "x" * 5000)
+        ),
+    ],
+    "Semaphore": [
+        *each(aiolead.Semaphore, [{"limit": n} for n in COUNTS]),
+        *each(aiolead.Semaphore, [{"follow_limit": wrong} for wrong in (1, None, "yes")], limit=1),
+        *((lambda c, n=n: aiolead.Semaphore(c, PATH, 1).set_limit(n), "limit: ") for n in COUNTS),
+        *(
+            (lambda c, n=n: aiolead.Semaphore(c, PATH, 1).acquire(permits=n), "permits: ")
+            for n in COUNTS
+        ),
+        *(
+            (lambda c, n=n: aiolead.Semaphore(c, PATH, 1).try_acquire(permits=n), "permits: ")
+            for n in COUNTS
+        ),
+    ],
+    "UniqueNames": [
+        *(
+            (lambda c, name=name: aiolead.UniqueNames(c, PATH).claim(name), "kind: ")
+            for name in ("", "a/b", "a\0", 1)
+        ),
+        (lambda c: aiolead.UniqueNames(c, PATH).claim("n", most=0), "most: "),
+        (lambda c: aiolead.UniqueNames(c, PATH).claim("n", timeout=-1), "timeout: "),
+    ],
+    "Once": [
+        *each(aiolead.Once, [{"ttl": ttl} for ttl in (0, -1, float("nan"), "1", True)]),
+        *each(aiolead.Once, [{"keep": keep} for keep in (0, -1, 20_001, 1.5, True, None)]),
+        *each(aiolead.Once, [{"path": "/"}, {"acl": []}]),
+        *((lambda c, key=key: aiolead.Once(c, PATH).claim(key), "key: ") for key in BAD_KEYS),
+        *((lambda c, key=key: aiolead.Once(c, PATH).try_claim(key), "key: ") for key in BAD_KEYS),
+    ],
     "Barrier": each(aiolead.Barrier, [{"path": "/"}]),
     "DoubleBarrier": [
         *each(aiolead.DoubleBarrier, [{"path": "/"}], count=2),
@@ -55,6 +143,14 @@ ROWS: dict[str, list[Row]] = {
         (lambda c: aiolead.Queue(c, PATH, claims=PATH), "claims"),
         (lambda c: aiolead.Queue(c, PATH, claims="/"), "path: the root"),
         *each(aiolead.Queue, [{"max_items": 0}, {"max_items": 25_001}]),
+        *each(aiolead.Queue, [{"max_attempts": 2}]),
+        *each(
+            aiolead.Queue, [{"dead_letters": at} for at in (PATH, f"{PATH}-claims")], max_attempts=2
+        ),
+        *each(aiolead.Queue, [{"dead_letters": DEAD}]),
+        *each(aiolead.Queue, [{"max_attempts": 0}], dead_letters=DEAD),
+        (lambda c: aiolead.Queue(c, PATH, max_attempts=2, dead_letters="x"), "path"),
+        (lambda c: aiolead.Queue(c, PATH, max_attempts=2, dead_letters="/"), "path"),
         (lambda c: queue(c).put("x"), "data"),
         (lambda c: queue(c).put_many(b"x"), "items"),
         (lambda c: queue(c).put_many([]), "items"),
@@ -75,6 +171,12 @@ ROWS: dict[str, list[Row]] = {
     ],
     "TaskBoard": [
         *each(aiolead.TaskBoard, [{"max_tasks": 0}, {"keep_results": 20_001}]),
+        *each(aiolead.TaskBoard, [{"dead_letters": DEAD}, {"max_attempts": True}]),
+        *each(
+            aiolead.TaskBoard,
+            [{"dead_letters": f"{PATH}/{at}"} for at in ("tasks", "claims")],
+            max_attempts=2,
+        ),
         *each(aiolead.TaskBoard, [{"report_every": -1}, {"report_every": float("inf")}]),
         (lambda c: aiolead.TaskBoard(c, PATH).submit("x"), "data"),  # type: ignore[arg-type]
         *(

@@ -17,7 +17,6 @@ from recipes.crowd import Crowd, crowd
 from aiolead import Client, Election, Phase
 from aiolead._recipes.contender_queue import Entry
 from aiolead.errors import (
-    ConfigurationError,
     HandOverTimeout,
     LeadershipLost,
     LossReason,
@@ -583,13 +582,6 @@ async def test_waiter_that_may_not_leave_the_queue_says_so(
                     await refused.wait()
                     inner.cancel_scope.cancel()
             await watcher.set_acl(PATH, [ACL.world()])
-
-
-@pytest.mark.parametrize("successor", ["", 7, "x" * 5000])
-@on_embedded
-async def test_malformed_successor_is_refused(a: Client, successor: object) -> None:
-    with pytest.raises(ConfigurationError, match="successor: "):
-        await Election(a, PATH).revoke(successor=successor)  # type: ignore[arg-type]
 
 
 # --- costs ---------------------------------------------------------------------------------------

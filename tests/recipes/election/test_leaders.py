@@ -300,15 +300,6 @@ async def test_of_two_that_begin_at_once_one_is_refused(
 
 
 @on_embedded
-async def test_number_to_change_from_is_checked(a: Client) -> None:
-    for number in (0, -1, 1001, 1.0, "2", True):
-        with pytest.raises(ConfigurationError, match=r"^changing_from: must be from 1 to 1000"):
-            Election(a, PATH, changing_from=number)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"leaders: .*Layout\.AIOZK"):
-        Election(a, PATH, changing_from=2, layout=Layout.AIOZK)
-
-
-@on_embedded
 async def test_layout_whose_names_cannot_say_it_refuses_several_leaders(a: Client) -> None:
     with pytest.raises(ConfigurationError, match=r"leaders: .*Layout\.AIOZK.*another layout"):
         Election(a, PATH, leaders=2, layout=Layout.AIOZK)

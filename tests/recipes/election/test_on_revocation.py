@@ -12,7 +12,7 @@ from recipes.crowd import crowd
 
 from aiolead import Client, Election, Term
 from aiolead._recipes.contender_queue import Contender
-from aiolead.errors import ConfigurationError, LeadershipLost, LossReason
+from aiolead.errors import LeadershipLost, LossReason
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -195,19 +195,3 @@ async def test_lost_lease_while_the_revoked_body_ends_is_the_loss(
         assert not body.terms[0].is_held
         body.may_end.set()
         await passes(1.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"on_revocation": "keep"}, "on_revocation: must be 'ignore' or 'resign', not 'keep'"),
-        ({"revocation_grace": -1}, "revocation_grace: must be a number of 0 or more"),
-        ({"revocation_grace": "long"}, "revocation_grace: must be a number of 0 or more"),
-    ],
-)
-@on_embedded
-async def test_malformed_arguments_are_refused(
-    a: Client, arguments: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        Election(a, PATH, **arguments)  # type: ignore[arg-type]

@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.clients import PATIENCE, catch_up, contenders_left, eventually, joined
-from kit.selection import on_embedded
 from kit.virtual_time import connect, passes, settled, with_virtual_server
 from recipes.blocks import enter
 
@@ -23,7 +22,6 @@ from aiolead._recipes.preference import outlook_of
 from aiolead._util.contender_names import ElectionRules, rules_of
 from aiolead.errors import (
     AcquireTimeout,
-    ConfigurationError,
     HandOverTimeout,
     MixedLayoutError,
 )
@@ -454,21 +452,6 @@ async def test_best_contender_leads_on_every_server(a: Client, b: Client, layout
             await joined(b, PATH, number)
         await eventually(lambda: led == ["worst", "best"], f"the best one leads: {led}")
         tasks.cancel_scope.cancel()
-
-
-@on_embedded
-async def test_arguments_are_checked(a: Client) -> None:
-    for priority in (-1001, 1001, 1.0, "2", True):
-        with pytest.raises(ConfigurationError, match=r"^priority: must be from -1000 to 1000"):
-            Election(a, PATH, priority=priority)  # type: ignore[arg-type]
-    for stable_for in (0, 0.9, -1, "2", None, True, float("nan")):
-        with pytest.raises(ConfigurationError, match=r"^stable_for: must be a number of 1 or more"):
-            Election(a, PATH, priority=1, stable_for=stable_for)  # type: ignore[arg-type]
-    for more in ({"leaders": 2}, {"changing_from": 2}):
-        with pytest.raises(ConfigurationError, match=r"^priority: needs leaders=1"):
-            Election(a, PATH, priority=1, **more)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match=r"priority: .*Layout\.AIOZK"):
-        Election(a, PATH, priority=1, layout=Layout.AIOZK)
 
 
 # --- names and listings --------------------------------------------------------------------------

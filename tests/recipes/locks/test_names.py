@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Any
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, connect, contenders_left, in_memory
+from kit.clients import PATIENCE, catch_up, connect, contenders_left
 from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import Client, UniqueNames
-from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer, OpCode
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
@@ -76,15 +74,3 @@ async def test_name_whose_create_had_no_answer_is_claimed_all_the_same(
     async with names.claim("n", most=1, timeout=PATIENCE) as held:
         assert held.name == "n-0"
         assert contenders_left(embedded_server, PATH) == [held.path]
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [("", {}), ("a/b", {}), ("a\0", {}), (1, {}), ("n", {"most": 0}), ("n", {"timeout": -1})],
-)
-async def test_wrong_arguments_are_refused(kind: Any, options: dict[str, Any]) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        requests = server.requests.copy()
-        with pytest.raises(ConfigurationError):
-            UniqueNames(client, PATH).claim(kind, **options)
-        assert server.requests == requests

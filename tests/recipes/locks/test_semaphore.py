@@ -28,7 +28,6 @@ from recipes.crowd import crowd
 from aiolead import AcquireTimeout, Client, CreateMode, LockLost, Semaphore, admin
 from aiolead._recipes.semaphore import Permits
 from aiolead.errors import (
-    ConfigurationError,
     InvalidDataError,
     LossReason,
     MixedLayoutError,
@@ -298,26 +297,6 @@ async def test_published_limit_that_is_no_number_is_refused(a: Client) -> None:
     await semaphore.set_limit(7)
     assert (await a.get(LIMIT))[0] == b"\0\0\0\7"
     await enter(semaphore.acquire(permits=7))
-
-
-@on_embedded
-@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, 2**31])
-async def test_numbers_out_of_range_are_refused(a: Client, wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="limit"):
-        Semaphore(a, PATH, wrong)
-    semaphore = Semaphore(a, PATH, 1)
-    with pytest.raises(ConfigurationError, match="limit"):
-        await semaphore.set_limit(wrong)
-    for ask in (semaphore.acquire, semaphore.try_acquire):
-        with pytest.raises(ConfigurationError, match="permits"):
-            ask(permits=wrong)
-
-
-@on_embedded
-@pytest.mark.parametrize("wrong", [1, None, "yes"])
-async def test_follow_limit_that_is_no_bool_is_refused(a: Client, wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="follow_limit"):
-        Semaphore(a, PATH, 1, follow_limit=wrong)
 
 
 # --- layouts -------------------------------------------------------------------------------------

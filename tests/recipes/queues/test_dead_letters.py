@@ -465,21 +465,7 @@ async def test_events_tell_retries_and_the_end(link: Link) -> None:
 
 
 @with_virtual_server
-async def test_limit_refuses_bad_arguments(client: Client) -> None:
-    for most, dead in (
-        (None, DEAD),
-        (2, None),
-        (2, PATH),
-        (2, CLAIMS),
-        (0, DEAD),
-        (2, "x"),
-        (2, "/"),
-    ):
-        with pytest.raises(ConfigurationError, match=r"max_attempts|dead_letters|path"):
-            Queue(client, PATH, max_attempts=most, dead_letters=dead)
-    for most, dead in ((None, DEAD), (2, "/board/tasks"), (2, "/board/claims"), (True, None)):
-        with pytest.raises(ConfigurationError, match=r"max_attempts|dead_letters"):
-            TaskBoard(client, "/board", max_attempts=most, dead_letters=dead)
+async def test_reason_that_is_no_text_is_refused(client: Client) -> None:
     queue = limited(client)
     await queue.put(b"x")
     async with queue.get() as item:
