@@ -29,7 +29,6 @@ from aiolead.errors import (
     LossReason,
     Outcome,
     RemoteWireError,
-    SessionExpiredError,
 )
 from aiolead.model import EventType, SessionState, WatchEvent
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy
@@ -73,40 +72,6 @@ async def test_session_outlives_its_connection(server: ServerUnderTest, fault: s
         await client.delete("/e")
         zxid = told_zxid(server.hosts, client.backend.last_zxid)
         assert await watch.wait() == WatchEvent(EventType.DELETED, "/e", zxid)
-
-
-@pytest.mark.only_zookeeper("a session that outlives its connection")
-async def test_changes_without_a_connection_are_reported_later(server: ServerUnderTest) -> None:
-    reads: dict[str, tuple[str, EventType | None]] = {
-        "data": ("get", EventType.DATA_CHANGED),
-        "gone": ("exists", EventType.DELETED),
-        "parent": ("get_children", EventType.CHILDREN_CHANGED),
-        "new": ("exists", EventType.CREATED),
-        "same": ("get", None),
-    }
-    async with through_proxy(server) as (proxy, client):
-        for name in reads.keys() - {"new"}:
-            await client.create(f"/{name}")
-        watches = {name: client.backend.make_watch() for name in reads}
-        for name, (read, _) in reads.items():
-            await getattr(client, read)(f"/{name}", watch=watches[name])
-        proxy.refuse()
-        proxy.reset()
-        await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
-        assert not any(watch.is_armed for watch in watches.values())
-        with RawClient(server.connect_string) as other:
-            other.set("/data", b"new")
-            other.delete("/gone")
-            other.create("/parent/child")
-            other.create("/new")
-        assert not any(watch.event for watch in watches.values())
-        proxy.heal()
-        with anyio.fail_after(PATIENCE):
-            for name, (_, expected) in reads.items():
-                if expected is not None:
-                    assert (await watches[name].wait()).type is expected
-            await eventually(lambda: watches["same"].is_armed, "all are armed again")
-        assert watches["same"].event is None
 
 
 async def test_thousands_of_watches_are_set_again(client: Client, zk: EmbeddedServer) -> None:
@@ -202,19 +167,6 @@ async def test_expired_session_is_followed_by_another(server: ServerUnderTest) -
         assert [state for state, _ in states] == [S.SUSPENDED, S.EXPIRED, S.CONNECTING, S.CONNECTED]
         assert states[1][1] == first
         assert client.session_id == states[-1][1] != first
-
-
-async def test_waiting_requests_fail_with_the_session(client: Client, zk: EmbeddedServer) -> None:
-    await zk.stop()
-    await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
-    waiting = [client.get("/"), client.create("/a")]
-    zk.expire_session(client.session_id)
-    await zk.start()
-    for reply in waiting:
-        with pytest.raises(SessionExpiredError):
-            await reply
-    await client.ready()
-    assert await client.exists("/a") is None
 
 
 # --- answers that are skipped -------------------------------------------------------------------

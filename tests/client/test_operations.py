@@ -121,20 +121,6 @@ async def test_refusals_of_servers_have_their_error_and_path(server: ServerUnder
         assert sorted(await client.get_children("/")) == ["a", "e"]
 
 
-async def test_replies_are_awaited_in_any_order_and_again(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        created, again, data = client.create("/a"), client.create("/a"), client.get("/a")
-        assert not data.is_done
-        assert (await data)[0] == b""
-        assert created.is_done
-        assert again.is_done
-        assert isinstance(again.error(), NodeExistsError)
-        for _ in range(2):
-            with pytest.raises(NodeExistsError):
-                await again
-            assert (await created).path == created.result().path == "/a"
-
-
 async def test_transaction_is_applied_as_a_whole(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a", b"one")

@@ -23,7 +23,6 @@ from aiolead.errors import (
     InvalidConnectStringError,
     InvalidPathError,
     LocalWireError,
-    NodeExistsError,
     Outcome,
     ThrottledOpError,
     TooManyRequestsError,
@@ -234,54 +233,7 @@ async def test_more_than_a_socket_holds_is_sent(client: Client) -> None:
     assert sum([len((await read)[0]) for read in reads]) == 6_000_000
 
 
-# --- cancelled callers -------------------------------------------------------------------------
-
-
-async def test_answer_of_a_cancelled_caller_goes_to_no_other(zk: EmbeddedServer) -> None:
-    wire = Link(zk)
-    async with wire.connect() as client:
-        await client.create("/one", b"one")
-        await client.create("/two", b"two")
-        wire.stall("to_client")
-        with anyio.move_on_after(0) as scope:
-            await client.get("/one")
-        assert scope.cancelled_caught
-        with anyio.CancelScope() as scope:
-            reply = client.get("/one")
-            scope.cancel()
-            await reply
-        assert scope.cancelled_caught
-        second = client.get("/two")
-        wire.heal()
-        assert (await second)[0] == b"two"
-        # The reply that was waited for in vain is there as well.
-        assert reply.result()[0] == b"one"
-
-
-async def test_cancelled_write_is_still_applied(client: Client) -> None:
-    with anyio.move_on_after(0):
-        await client.create("/a")
-    assert await client.exists("/a") is not None
-
-
 # --- lost connections --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", [CreateMode.PERSISTENT, CreateMode.EPHEMERAL_SEQUENTIAL])
-async def test_create_whose_reply_is_lost_is_unknown_and_not_sent_again(
-    client: Client, zk: EmbeddedServer, mode: CreateMode
-) -> None:
-    session_id = client.session_id
-    zk.drop_reply(OpCode.CREATE2)
-    with pytest.raises(ConnectionLossError) as raised:
-        await client.create("/a-", mode=mode)
-    assert raised.value.outcome is Outcome.UNKNOWN
-    assert len(await client.get_children("/")) == 2  # with /zookeeper
-    assert zk.requests["CREATE2"] == 1
-    assert client.session_id == session_id
-    if mode is CreateMode.PERSISTENT:
-        with pytest.raises(NodeExistsError):
-            await client.create("/a-")
 
 
 async def test_create_that_never_arrived_is_unknown_too(client: Client, zk: EmbeddedServer) -> None:
@@ -351,27 +303,6 @@ async def test_read_ends_with_the_session_timeout_if_no_server_answers() -> None
 # --- limits --------------------------------------------------------------------------------------
 
 TIMEOUT = 3.0
-PACE = 0.002
-
-
-@virtually
-async def test_ten_thousand_requests_at_a_slow_server_cost_no_hold() -> None:
-    async with embedded() as server, connect_virtually(server, session_timeout=TIMEOUT) as client:
-        await client.create("/a", b"data")
-        async with Lock(client, "/lock").acquire() as held:
-            server.slow_down(PACE)
-            reads = [client.get("/a") for _ in range(10_000)]
-            # For more than the session timeout, in which each renewal has to pass what waits.
-            with anyio.move_on_after(1.3 * TIMEOUT):
-                for read in reads:
-                    assert (await read)[0] == b"data"
-                    assert held.is_held
-            assert not reads[-1].is_done
-            assert server.requests["MULTI"] >= 3
-            server.slow_down(0)
-            await reads[-1]
-            await held.verify()
-        assert len(server.sessions()) == 1
 
 
 async def test_requests_in_flight_are_limited(zk: EmbeddedServer) -> None:

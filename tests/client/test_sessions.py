@@ -124,23 +124,6 @@ async def test_session_outlives_a_restart_of_the_server(client: Client, zk: Embe
     assert stat.ephemeral_owner == client.session_id == session_id
 
 
-async def test_ready_waits_for_the_connection(client: Client, zk: EmbeddedServer) -> None:
-    await zk.stop()
-    await eventually(lambda: client.state is S.SUSPENDED, "the connection is lost")
-    done: list[str] = []
-
-    async def wait() -> None:
-        await client.ready()
-        done.append(client.state.value)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(wait)
-        await anyio.wait_all_tasks_blocked()
-        assert done == []
-        await zk.start()
-    assert done == ["connected"]
-
-
 async def test_closed_client_is_never_ready(zk: EmbeddedServer) -> None:
     async with Link(zk).connect() as client:
         pass

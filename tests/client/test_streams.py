@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-from client.fake_server import FakeServer, refusing_later_auth
 from client.network import through_proxy
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually
@@ -16,10 +15,8 @@ from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
 import aiolead
-from aiolead import Auth, Client, ConnectionLossError, Election
-from aiolead._wire.codes import OpCode
+from aiolead import Client, ConnectionLossError, Election
 from aiolead.errors import (
-    AuthFailedError,
     ClientClosedError,
     ConfigurationError,
     InvalidPathError,
@@ -152,19 +149,6 @@ async def test_entering_waits_until_the_server_watches(server: ServerUnderTest) 
                     assert await read(events, 1) == [(E.CREATED, f"/{n}")]
 
 
-async def test_slow_reader_gets_an_overflow(client: Client) -> None:
-    async with client.watch("/", recursive=True, max_events=3) as events:
-        await anyio.lowlevel.checkpoint()
-        for n in range(10):
-            await client.create(f"/{n}")
-        # 0 1 2, then 3 is too many; 4 5 and the gap are three, then 6 is too many ...
-        assert events.unread <= 3
-        found = await read(events, events.unread)
-        assert found[0] == OVERFLOW
-        await client.set("/0", b"")
-        assert await read(events, 1) == [(E.DATA_CHANGED, "/0")]
-
-
 async def test_cancelled_wait_loses_no_event(client: Client) -> None:
     async with client.watch("/a") as events:
         for n in range(20):
@@ -210,17 +194,6 @@ async def test_reconnect_is_reported_with_the_watch(server: ServerUnderTest, fau
                     RECONNECTED,
                     (E.DATA_CHANGED, "/a"),
                 ]
-
-
-async def test_expiry_is_reported_with_the_next_watch(client: Client, zk: EmbeddedServer) -> None:
-    async with client.watch("/", recursive=True) as events:
-        first = client.session_id
-        zk.expire_session(first)
-        assert await read(events, 1) == [EXPIRED]
-        assert client.session_id not in (0, first)
-        assert zk.watches() == {"/": {client.session_id}}
-        await client.create("/a")
-        assert await read(events, 1) == [(E.CREATED, "/a")]
 
 
 @virtually
@@ -272,15 +245,6 @@ async def test_reader_knows_the_tree_after_many_faults() -> None:
 # --- the end -----------------------------------------------------------------------------------
 
 
-async def test_last_stream_on_a_path_removes_the_watch(client: Client, zk: EmbeddedServer) -> None:
-    async with client.watch("/a"):
-        async with client.watch("/a", recursive=True), client.watch("/b"):
-            assert set(zk.watches()) == {"/a", "/b"}
-        await eventually(lambda: set(zk.watches()) == {"/a"}, "one is left")
-        await client.sync()
-    await eventually(lambda: zk.watches() == {}, "none is left")
-
-
 async def test_leaving_ends_the_iteration_of_another_task(client: Client) -> None:
     async with anyio.create_task_group() as tasks, client.watch("/a") as events:
 
@@ -307,15 +271,6 @@ async def test_closed_client_ends_the_iteration(zk: EmbeddedServer) -> None:
             pass
 
 
-async def test_refused_credentials_end_the_iteration(fake: FakeServer) -> None:
-    fake.answer = refusing_later_auth(fake)
-    auth = [Auth.digest("u", "p")]
-    async with fake.connect(auth=auth) as client, client.watch("/a") as events:
-        fake.streams[-1].close()
-        with anyio.fail_after(PATIENCE), pytest.raises(AuthFailedError):
-            await anext(events)
-
-
 # --- opening -----------------------------------------------------------------------------------
 
 
@@ -327,14 +282,6 @@ async def test_older_server_gets_no_request() -> None:
         assert server.requests["ADD_WATCH"] == 0
         assert client.state is SessionState.CONNECTED
         assert len(client._core.machine.watches) == 0
-
-
-async def test_opening_is_repeated_after_a_loss(client: Client, zk: EmbeddedServer) -> None:
-    zk.drop_reply(OpCode.ADD_WATCH, 2)
-    async with client.watch("/", recursive=True) as events:
-        assert zk.requests["ADD_WATCH"] == 3
-        await client.create("/a")
-        assert await read(events, 1) == [(E.CREATED, "/a")]
 
 
 @virtually

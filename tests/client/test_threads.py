@@ -77,17 +77,6 @@ async def client(server: ThreadedServer) -> AsyncIterator[Client]:
         yield client
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_call_from_another_thread_is_refused(
-    server: ThreadedServer, client: Client, use: Callable[[Client], Any]
-) -> None:
-    before = sent(server)
-    with pytest.raises(UsageError, match="belongs to the event loop of another thread"):
-        await anyio.to_thread.run_sync(use, client)
-    await anyio.wait_all_tasks_blocked()
-    assert sent(server) == before
-
-
 async def test_call_from_a_thread_through_the_event_loop(client: Client, chroot: str) -> None:
     def work() -> bool:
         anyio.from_thread.run(client.ensure_path, chroot)

@@ -1,16 +1,18 @@
-"""One-shot watches: each event once; and what becomes of watches that are dropped or throttled."""
+"""One-shot watches: waits for them, and what becomes of those that are dropped or throttled.
+
+The promises in `tests/adapters/checking/watches.py` say when they fire, and when they are armed.
+"""
 
 from __future__ import annotations
 
 import gc
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import PATIENCE, catch_up, connect, eventually
+from kit.clients import PATIENCE, connect, eventually
 from kit.virtual_time import SESSION, Link, embedded, passes, settled, virtually
 from kit.virtual_time import connect as connect_virtually
 
@@ -18,51 +20,6 @@ from aiolead import Client, Lock
 from aiolead.errors import UsageError
 from aiolead.model import EventType, Missed, WatchEvent
 from aiolead.testing import EmbeddedServer, OpCode
-
-
-@pytest.mark.parametrize(
-    ("read", "change", "expected"),
-    [
-        ("get_children", lambda other: other.create("/a/b"), EventType.CHILDREN_CHANGED),
-        ("exists", lambda other: other.create("/new"), EventType.CREATED),
-        ("get", lambda other: other.set("/a", b""), EventType.DATA_CHANGED),
-        ("exists", lambda other: other.delete("/a"), EventType.DELETED),
-    ],
-    ids=["child", "create", "set", "delete"],
-)
-async def test_watch_fires_once_for_each_read(
-    server: ServerUnderTest, read: str, change: Callable[[Client], Any], expected: EventType
-) -> None:
-    path = "/new" if expected is EventType.CREATED else "/a"
-    async with connect(server) as client, connect(server) as other:
-        await client.create("/a")
-        watch = client.backend.make_watch()
-        assert not watch.is_armed
-        await getattr(client, read)(path, watch=watch)
-        assert watch.is_armed
-        await catch_up(other)
-        await change(other)
-        with anyio.fail_after(PATIENCE):
-            event = await watch.wait()
-        assert (event.type, event.path) == (expected, path)
-        assert not watch.is_armed
-        for _ in range(2):  # a loop around it would spin
-            with pytest.raises(UsageError, match=r"pass the watch to a read .* to arm it again"):
-                await watch.wait()
-        assert watch.event == event
-
-
-async def test_event_comes_before_the_data_that_it_reports(server: ServerUnderTest) -> None:
-    async with connect(server) as client, connect(server) as other:
-        await client.create("/a", b"old")
-        for number in range(20):
-            watch, data = client.backend.make_watch(), str(number).encode()
-            await client.get("/a", watch=watch)
-            wrote = other.set("/a", data)
-            while (await client.get("/a"))[0] != data:
-                assert watch.event is None or (await client.get("/a"))[0] == data
-            assert watch.event is not None
-            await wrote
 
 
 async def test_closed_watch_is_removed_and_wakes_its_waiters(server: ServerUnderTest) -> None:
@@ -94,19 +51,6 @@ async def test_watch_of_another_client_is_refused(server: ServerUnderTest) -> No
         await client.exists("/a", watch=client.chroot("/app").backend.make_watch())
 
 
-async def test_watch_is_armed_again_by_a_read(client: Client) -> None:
-    await client.create("/a")
-    watch = client.backend.make_watch()
-    for change, expected in (
-        (lambda: client.set("/a", b"1"), EventType.DATA_CHANGED),
-        (lambda: client.delete("/a"), EventType.DELETED),
-    ):
-        await client.get("/a", watch=watch)
-        await change()
-        with anyio.fail_after(PATIENCE):
-            assert (await watch.wait()).type is expected
-
-
 async def test_event_that_came_before_the_wait_is_returned_at_once(server: ServerUnderTest) -> None:
     async with connect(server) as client:
         await client.create("/a")
@@ -119,6 +63,8 @@ async def test_event_that_came_before_the_wait_is_returned_at_once(server: Serve
             await watch.wait()
         assert scope.cancelled_caught  # which leaves the event for the next one
         assert await watch.wait() == watch.event
+        with pytest.raises(UsageError, match=r"pass the watch to a read .* to arm it again"):
+            await watch.wait()
 
 
 async def test_all_waiting_tasks_get_the_event(server: ServerUnderTest) -> None:
