@@ -216,24 +216,6 @@ async def test_changes_during_a_lost_connection_are_read_after_it(server: Server
             await readers[2].nothing()
 
 
-async def test_view_reads_again_in_the_next_session(client: Client, zk: EmbeddedServer) -> None:
-    async with connect(zk) as other:
-        await client.create("/a", b"0")
-        async with client.observe_data("/a") as data, client.observe_children("/") as names:
-            readers = Reader(data), Reader(names)
-            assert await readers[0].read() == b"0"
-            await readers[1].read()
-            await zk.stop()
-            zk.expire_session(client.session_id)
-            await zk.start()
-            await other.set("/a", b"1")
-            await other.create("/b")
-            assert await readers[0].read() == b"1"
-            assert "b" in (await readers[1].read())
-            await eventually(lambda: data.is_live and names.is_live, "they are live")
-            assert zk.watches().keys() == {"/a", "/"}
-
-
 @virtually
 async def test_view_outlives_a_read_that_finds_no_server() -> None:
     async with (

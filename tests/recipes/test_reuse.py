@@ -23,39 +23,10 @@ BLOCKS: dict[str, Callable[[Client], Callable[[], Block]]] = {
 }
 
 
-def lock_itself(client: Client) -> Callable[[], Block]:
-    lock = Lock(client, PATH)
-    return lambda: lock
-
-
 @pytest.fixture
 async def server() -> AsyncIterator[EmbeddedServer]:
     async with EmbeddedServer() as server:
         yield server
-
-
-@pytest.mark.parametrize("make", [*BLOCKS.values(), lock_itself], ids=[*BLOCKS, "Lock"])
-async def test_one_object_excludes_many_tasks_from_each_other(
-    server: EmbeddedServer, client: Client, make: Callable[[Client], Callable[[], Block]]
-) -> None:
-    block = make(client)
-    inside, tokens = 0, []
-
-    async def use() -> None:
-        nonlocal inside
-        async with block() as tenure:
-            inside += 1
-            tokens.append(tenure.token)
-            await anyio.lowlevel.checkpoint()
-            assert inside == 1
-            inside -= 1
-
-    async with anyio.create_task_group() as tasks:
-        for _ in range(20):
-            tasks.start_soon(use)
-    assert len(tokens) == 20
-    assert tokens == sorted(set(tokens))
-    await nothing_left(server, PATH)
 
 
 async def test_task_that_holds_is_refused_at_once(server: EmbeddedServer, client: Client) -> None:

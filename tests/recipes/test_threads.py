@@ -20,7 +20,7 @@ import trio
 from conftest import ServerUnderTest
 from kit.clients import OVER_AIOZK, SESSION, JumpingClock, connect, eventually
 from kit.elsewhere import in_thread
-from recipes.blocks import Holder, enter, happens
+from recipes.blocks import enter
 
 from aiolead import (
     Client,
@@ -28,7 +28,6 @@ from aiolead import (
     Group,
     LeadershipLost,
     Lock,
-    LockLost,
     MultiLock,
     PersistentNode,
     Queue,
@@ -50,18 +49,6 @@ PATH = "/election"
 def refused(term: Term) -> None:
     with pytest.raises(LeadershipLost):
         term.check()
-
-
-LOOKS: dict[str, Callable[[Term], object]] = {
-    "check": refused,
-    "is_held": lambda term: term.is_held,
-    "remaining": lambda term: term.remaining(),
-    "loss": lambda term: term.loss,
-    "statistics": lambda term: term.statistics(),
-    "repr": repr,
-    "fenced": lambda term: term.fenced().transaction().delete("/x"),
-    "add_lost_callback": lambda term: term.add_lost_callback(int),
-}
 
 
 class Body:
@@ -101,33 +88,13 @@ async def leading(client: Client) -> AsyncIterator[Body]:
             body.may_end.set()  # where nothing can cancel it any more
 
 
-@pytest.mark.filterwarnings("ignore:a transaction was never committed:RuntimeWarning")
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-async def test_thread_that_sees_the_loss_first_leaves_ending_to_the_loop(
-    server: ServerUnderTest, look: Callable[[Term], object]
-) -> None:
-    clock = JumpingClock()
-    async with connect(server, clock=clock) as a, connect(server) as b:
-        async with leading(a) as body:
-            clock.jump(2 * SESSION)
-            in_thread(lambda: look(body.term))
-            assert body.steps == [], "the thread has changed nothing"
-            assert not body.term.is_held
-            assert body.term.loss is LossReason.UNCONFIRMED
-        assert body.steps == ["called back", "cancelled"]
-        assert body.loss is not None
-        assert body.loss.reason is LossReason.UNCONFIRMED
-        async with Election(b, PATH).leadership(timeout=SESSION):
-            pass
-
-
 async def test_scope_cancels_a_body_whose_loss_a_thread_saw(server: ServerUnderTest) -> None:
     clock, body = JumpingClock(), Body()
     async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(body.run, Election(client, PATH))
         await body.entered.wait()
         clock.jump(2 * SESSION)
-        in_thread(lambda: LOOKS["check"](body.term))
+        in_thread(lambda: refused(body.term))
         tasks.cancel_scope.cancel()
         with anyio.move_on_after(5, shield=True):
             await eventually(lambda: bool(body.steps), "the body was cancelled")
@@ -154,27 +121,6 @@ async def test_thread_that_asks_many_times_wakes_the_loop_once(
         await eventually(lambda: bool(woken), "the event loop was woken", within=5)
         await eventually(lambda: body.loss is not None, "the body has ended", within=5)
         assert len(woken) == 1
-
-
-async def test_thread_that_sees_the_loss_of_a_multi_lock(server: ServerUnderTest) -> None:
-    clock, ended = JumpingClock(), anyio.Event()
-    async with connect(server, clock=clock) as client, anyio.create_task_group() as tasks:
-        holder = Holder(MultiLock(Lock(client, "/a"), Lock(client, "/b")))
-
-        async def hold() -> None:
-            with pytest.raises(LockLost):
-                await holder()
-            ended.set()
-
-        tasks.start_soon(hold)
-        await happens(holder.entered)
-        clock.jump(2 * SESSION)
-        with pytest.raises(LockLost, match="lost"):
-            in_thread(holder.held.check)
-        with anyio.move_on_after(5):
-            await ended.wait()
-        holder.may_leave.set()  # where nothing can cancel it any more
-    assert ended.is_set()
 
 
 # --- in the thread of the event loop, but in no task ---------------------------------------------

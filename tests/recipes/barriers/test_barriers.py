@@ -89,16 +89,6 @@ async def test_barrier_outlives_the_client_that_set_it(server: ServerUnderTest, 
     assert await Barrier(b, PATH).is_set()
 
 
-@on_embedded
-async def test_cancelled_wait_leaves_no_watch(a: Client) -> None:
-    barrier = Barrier(a, PATH)
-    await barrier.set()
-    for _ in range(3):
-        with anyio.move_on_after(0.01):
-            await barrier.wait()
-    await eventually(lambda: len(a._core.machine.watches) == 0, "no watch is known")
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["removed", "removed and set again"])
 @pytest.mark.parametrize("what", ["connection lost", "session expired", "nothing"])
 @with_virtual_server

@@ -122,15 +122,6 @@ async def test_leaving_resigns(a: Client) -> None:
         await anext(aiter(states))
 
 
-@on_embedded
-async def test_leaving_leaves_the_queue(a: Client, b: Client) -> None:
-    async with Election(a, PATH).leadership():
-        async with Election(b, PATH).campaign() as states:
-            await joined(a, PATH, 2)
-            await until(states, F)
-        await joined(a, PATH, 1)
-
-
 async def test_lost_term_is_followed_by_another(a: Client, b: Client) -> None:
     async with campaigning(a) as (campaign, states):
         iterator = aiter(campaign)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from kit.clients import PATIENCE, contenders_left, joined, names
+from kit.clients import PATIENCE, contenders_left, names
 from kit.selection import on_embedded
 from kit.virtual_time import SESSION, passes, with_virtual_server
 from recipes.blocks import enter
@@ -230,15 +230,3 @@ async def test_context_that_is_used_twice_is_refused(a: Client) -> None:
     again = MultiLock(ReentrantLock(a, A), ReentrantLock(a, B))
     async with again as outer, again as inner:
         assert inner.holds == outer.holds
-
-
-async def test_cancelled_waiter_leaves_all_queues(a: Client, b: Client) -> None:
-    async with Lock(b, B):
-        async with crowd() as them:
-            them.come("a", to=both(a))
-            await joined(b, B, 2)
-            assert len(await names(b, A)) == 1
-            them.cancel("a")
-        assert them.log == []
-        await joined(b, B, 1)
-        await joined(b, A, 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, contenders_left
@@ -51,17 +50,6 @@ async def test_concurrent_claims_get_different_names(server: ServerUnderTest) ->
             await them.are_inside(*map(str, range(9)))
             had = sorted(held.name for held in them.inside.values())
     assert had == [f"n-{number}" for number in range(9)]
-
-
-async def test_claim_waits_while_no_name_is_free(a: Client, b: Client) -> None:
-    async with crowd() as them, AsyncExitStack() as stack:
-        ours = UniqueNames(a, PATH)
-        held = [await stack.enter_async_context(ours.claim("s", most=2)) for _ in range(2)]
-        them.come("b", to=UniqueNames(b, PATH).claim("s", most=2, timeout=PATIENCE))
-        await anyio.sleep(0.01)
-        await held[1].release()
-        await them.are_inside("b")
-        assert them.inside["b"].number == 1
 
 
 @pytest.mark.parametrize("is_applied", [True, False], ids=["applied", "not applied"])

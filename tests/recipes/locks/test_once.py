@@ -15,7 +15,6 @@ from recipes.crowd import crowd
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, CreateMode, Once
 from aiolead.errors import (
-    AlreadyHeldError,
     ClaimLost,
     ConnectionLossError,
     LossReason,
@@ -90,22 +89,6 @@ async def test_body_that_raises_leaves_the_key_for_the_next_claim(a: Client, b: 
     assert await do(b)
 
 
-async def test_cancelled_body_leaves_the_key_for_the_next_claim(a: Client, b: Client) -> None:
-    with anyio.CancelScope() as scope:
-        async with Once(a, PATH).claim(KEY):
-            scope.cancel()
-            await anyio.sleep_forever()
-    assert await do(b)
-
-
-async def test_released_run_leaves_the_key_for_the_next_claim(a: Client, b: Client) -> None:
-    async with Once(a, PATH).claim(KEY) as run:
-        assert run is not None
-        await run.release()
-        assert await do(b)
-    assert not run.is_done
-
-
 async def test_key_that_another_client_runs_is_waited_for(a: Client, b: Client) -> None:
     async with crowd() as them:
         them.come("a", to=Once(a, PATH).claim(KEY))
@@ -134,14 +117,6 @@ async def test_waiter_runs_the_key_of_a_failed_run(a: Client, b: Client) -> None
         assert them.inside["b"].is_held
         them.leave("b")
     assert await Once(b, PATH).is_done(KEY)
-
-
-async def test_task_does_not_wait_for_its_own_run(client: Client) -> None:
-    once = Once(client, PATH)
-    async with once.claim(KEY), once.claim("another"):
-        with pytest.raises(AlreadyHeldError):
-            async with Once(client, PATH).claim(KEY):
-                raise AssertionError("two run the key")
 
 
 # --- keys ----------------------------------------------------------------------------------------

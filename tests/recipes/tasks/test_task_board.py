@@ -9,7 +9,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, names
-from kit.virtual_time import SESSION, Drop, Link, lost_message, passes, with_virtual_server
+from kit.virtual_time import Drop, Link, lost_message, passes, with_virtual_server
 from recipes.blocks import enter, happens
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, NodeExistsError, NoNodeError, TaskBoard
@@ -405,36 +405,6 @@ async def test_lost_message_finishes_once(
         assert await board.result(name) == TaskResult(name, b"y", "me", attempts=1)
         for which in ("tasks", "claims"):
             assert await client.get_children(f"{PATH}/{which}") == []
-
-
-@with_virtual_server
-async def test_waits_and_views_go_on_after_expiry(
-    link: Link, client: Client, other: Client
-) -> None:
-    """A worker, a task that waits for a result, and one that observes the board."""
-    board, theirs = TaskBoard(client, PATH), TaskBoard(other, PATH)
-    name = await theirs.submit(b"0")
-    got: list[object] = []
-
-    async def wait_for_result() -> None:
-        got.append((await board.result(name)).data)
-
-    async def work() -> None:
-        async with board.claim() as task:
-            got.append(task.data)
-            await task.finish()
-
-    async with anyio.create_task_group() as tasks, board.observe() as view, theirs.claim() as task:
-        tasks.start_soon(wait_for_result)
-        tasks.start_soon(work)
-        await passes(1.0)
-        link.down()
-        await passes(2 * SESSION)
-        assert not view.is_live
-        await task.finish(b"result")
-        await theirs.submit(b"1")
-        link.heal()
-    assert sorted(map(str, got)) == ["b'1'", "b'result'"]
 
 
 @with_virtual_server

@@ -369,29 +369,6 @@ async def test_counter_goes_on_over_expired_sessions() -> None:
                 server.expire_session(client.session_id)
 
 
-@virtually
-async def test_view_goes_on_over_lost_links_and_sessions() -> None:
-    async with embedded() as server, connect_virtually(server) as a, connect_virtually(server) as b:
-        mine = SharedValue(a, FLAT, 0, codec=Codec.int32())
-        theirs = SharedValue(b, FLAT, 0, codec=Codec.int32())
-        async with mine.observe() as view:
-            for number in range(1, 9):
-                match number % 4:
-                    case 0:
-                        server.expire_session(a.session_id)
-                    case 1:
-                        server.disconnect(a.session_id)
-                    case 2:
-                        server.drop_reply(OpCode.GET_DATA)
-                    case _:
-                        server.throttle(OpCode.GET_DATA)
-                if number % 5 == 0:
-                    await b.delete(FLAT)
-                await theirs.set(number)
-                await eventually(lambda n=number: view.value == n, "it is seen")
-                await eventually(lambda: view.is_live, "it is watched again")
-
-
 async def test_refused_read_is_raised() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         await client.create(FLAT, b"", acl=[ACL.world(Permission.WRITE | Permission.DELETE)])
