@@ -46,7 +46,7 @@ from ..model import ACL, CreateMode, EventType, Participant, Stat
 from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
 from .hold import Tenure, answered
-from .holding import Contest, Entries, HoldingRecipe, TenureContext
+from .holding import Contest, Entered, HoldingRecipe, TenureContext, enter_recipe, leave_recipe
 from .naming import Departure, Fixed
 from .place_parts import WatchingPlace
 from .reading import catch_up, listed, over_sessions, read_participants
@@ -664,10 +664,10 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         )
         super().__init__(contest)
         self._warnings = self._client.backend.shared(path, PathWarnings)
-        self._entries: Entries[BarrierMember] = Entries(contest.label)
+        self._entered: Entered[BarrierMember] = {}
 
     async def __aenter__(self) -> BarrierMember:
-        return await self._entries.enter(self.enter())
+        return await enter_recipe(self._entered, self.enter())
 
     async def __aexit__(
         self,
@@ -675,7 +675,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._entries.leave(exc_type, exc, traceback)
+        await leave_recipe(self._entered, self, exc_type, exc, traceback)
 
     def enter(self, *, timeout: float | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of an `async with`.

@@ -13,8 +13,9 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from functools import partial
 from inspect import getattr_static
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
@@ -271,9 +272,11 @@ class TenureScope(ABC, Generic[T]):
         *("_scope", "_task", "_tenure", "_timeout"),
     )
 
-    def __init__(self, contest: Any, timeout: float | None = None, *, is_try: bool = False) -> None:
+    def __init__(
+        self, contest: Contest[T], timeout: float | None = None, *, is_try: bool = False
+    ) -> None:
         self._timeout = None if timeout is None else checked_wait(timeout)
-        self._contest: Contest[T] = contest
+        self._contest = contest
         self._is_try = is_try
         self._is_silent = is_try
         """Whether nobody reads the error of an attempt that has acquired nothing."""
@@ -423,7 +426,7 @@ class TenureContext(TenureScope[Any], Generic[R_co]):
 
     __slots__ = ("_entered_before", "_statement")
 
-    # Set where the recipe itself is entered: see `Entries`.
+    # Set where the recipe itself is entered: see `enter_recipe`.
     _statement: int
     """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
     _entered_before: TenureContext[R_co] | None
@@ -482,71 +485,58 @@ def silence(context: object) -> None:
 R = TypeVar("R")
 
 
-@final
-class Entries(Generic[R]):
-    """The contexts that tasks have entered by `async with recipe`, each for itself.
+Entered = dict[int, TenureContext[R]]
+"""The innermost context that each task has entered by `async with recipe`."""
 
-    `label` is the recipe, for messages.
+
+async def enter_recipe(entered: Entered[R], context: TenureContext[R]) -> R:
+    """Enter a new context; to be awaited by the `__aenter__` of the recipe."""
+    held = await context.__aenter__()
+    task = context._task or current_task_id()  # an inner level of a reentrant one has none
+    context._statement = id(sys._getframe(2))  # beyond the recipe's method
+    context._entered_before = entered.get(task)
+    entered[task] = context
+    return held
+
+
+async def leave_recipe(
+    entered: Entered[R],
+    recipe: object,
+    exc_type: type[BaseException] | None,
+    exc: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    """Leave the innermost context of the task; to be awaited by the recipe's `__aexit__`."""
+    task = current_task_id()
+    context = entered.pop(task, None)
+    if context is None:
+        context = _left_by_another(entered, recipe, id(sys._getframe(2)))
+    elif context._entered_before is not None:
+        entered[task] = context._entered_before
+    await context._leave(task, exc_type, exc, traceback)
+
+
+def _left_by_another(entered: Entered[R], recipe: object, statement: int) -> TenureContext[R]:
+    """Find the context of another task that the current one, which has entered none, leaves.
+
+    It is the one that was entered by the same statement (that of an abandoned generator), or the
+    only open one. It is kept, since its own task may still leave it. Raises `UsageError` if there
+    is none, or several tasks are inside and it is not known whose context is left.
     """
-
-    __slots__ = ("_innermost", "_label")
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._innermost: dict[int, TenureContext[R]] | None = None
-        """The innermost context of each task; made when it is first needed."""
-
-    async def enter(self, context: TenureContext[R]) -> R:
-        """Enter a new context; to be awaited by the `__aenter__` of the recipe."""
-        held = await context.__aenter__()
-        task = context._task or current_task_id()  # an inner level of a reentrant one has none
-        innermost = self._innermost
-        if innermost is None:
-            innermost = self._innermost = {}
-        context._statement = id(sys._getframe(2))  # beyond the recipe's method
-        context._entered_before = innermost.get(task)
-        innermost[task] = context
-        return held
-
-    async def leave(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Leave the innermost context of the task; to be awaited by the recipe's `__aexit__`."""
-        task, innermost = current_task_id(), self._innermost or {}
-        context = innermost.pop(task, None)
-        if context is None:
-            context = self._left_by_another(id(sys._getframe(2)))
-        elif context._entered_before is not None:
-            innermost[task] = context._entered_before
-        await context._leave(task, exc_type, exc, traceback)
-
-    def _left_by_another(self, statement: int) -> TenureContext[R]:
-        """Find the context of another task that the current one, which has entered none, leaves.
-
-        It is the one that was entered by the same statement (that of an abandoned generator), or
-        the only open one. It is kept, since its own task may still leave it. Raises `UsageError` if
-        there is none, or several tasks are inside and it is not known whose context is left.
-        """
-        inside = list((self._innermost or {}).values())
-        left = [each for inner in inside for each in _with_outer(inner) if each._statement]
-        if len(left) > 1:
-            left = [each for each in left if each._statement == statement]
-        if len(left) != 1:
-            raise UsageError(f"{self._label} was not entered by this task")
-        left[0]._check_home()
-        left[0]._statement = 0
-        return left[0]
-
-
-def _with_outer(inner: TenureContext[R]) -> Iterator[TenureContext[R]]:
-    """A context and those around it in the same task."""
-    context: TenureContext[R] | None = inner
-    while context is not None:
-        yield context
-        context = context._entered_before
+    left: list[TenureContext[R]] = []
+    for innermost in entered.values():
+        context: TenureContext[R] | None = innermost
+        while context is not None:
+            if context._statement:
+                left.append(context)
+            context = context._entered_before
+    if len(left) > 1:
+        left = [each for each in left if each._statement == statement]
+    if len(left) != 1:
+        raise UsageError(f"{recipe!r} was not entered by this task")
+    left[0]._check_home()
+    left[0]._statement = 0
+    return left[0]
 
 
 H = TypeVar("H", bound=Held)
@@ -626,11 +616,11 @@ class HeldRecipe(HoldingRecipe[H]):
         make_context: Callable[..., TenureContext[Any]] | None = None,
     ) -> None:
         super().__init__(contest)
-        self._make_context = make_context
-        self._entries: Entries[H] = Entries(contest.label)
+        self._context = make_context or partial(TenureContext, contest)
+        self._entered: Entered[H] = {}
 
     async def __aenter__(self) -> H:
-        return await self._entries.enter(self._context(None))
+        return await enter_recipe(self._entered, self._context())
 
     async def __aexit__(
         self,
@@ -638,7 +628,7 @@ class HeldRecipe(HoldingRecipe[H]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._entries.leave(exc_type, exc, traceback)
+        await leave_recipe(self._entered, self, exc_type, exc, traceback)
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
         """Acquire it for the body of an `async with`.
@@ -654,8 +644,3 @@ class HeldRecipe(HoldingRecipe[H]):
     def try_acquire(self) -> TenureContext[H | None]:
         """As `acquire`, but does not wait: gives None if it is not free."""
         return self._context(0, is_try=True)
-
-    def _context(self, timeout: float | None, *, is_try: bool = False) -> TenureContext[Any]:
-        if self._make_context is not None:
-            return self._make_context(timeout, is_try=is_try)
-        return TenureContext(self._contest, timeout, is_try=is_try)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Generic, NoReturn, Protocol, TypeVar, cast, final
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast, final
 
 import anyio
 
@@ -21,7 +21,18 @@ from ..errors import (
     UsageError,
 )
 from .hold import Tenure
-from .holding import TO_HOLD, TO_TRY, Entries, TenureContext, contest_of, left_by_another, silence
+from .holding import (
+    TO_HOLD,
+    TO_TRY,
+    Contest,
+    Entered,
+    TenureContext,
+    contest_of,
+    enter_recipe,
+    leave_recipe,
+    left_by_another,
+    silence,
+)
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -101,7 +112,9 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
     def __init__(
         self, multi: MultiLock, timeout: float | None = None, *, is_try: bool = False
     ) -> None:
-        super().__init__(_Several(repr(multi)), timeout, is_try=is_try)
+        # No more than the words of a contest is used: there may be several clients, or none.
+        words = cast(Contest[Any], _Several(repr(multi)))
+        super().__init__(words, timeout, is_try=is_try)
         self._recipes = multi.recipes
         self._stack: AsyncExitStack | None = None
         self._holds: Sequence[Tenure] = ()
@@ -232,7 +245,7 @@ class MultiLock:
                 "recipes: two of them contend for the same path, so the second would never get its "
                 "turn; pass each path once"
             )
-        self._entries: Entries[MultiHeld] = Entries(repr(self))
+        self._entered: Entered[MultiHeld] = {}
 
     def __repr__(self) -> str:
         paths = ", ".join(recipe.path for recipe in self.recipes)
@@ -244,7 +257,7 @@ class MultiLock:
         return self._recipes
 
     async def __aenter__(self) -> MultiHeld:
-        return await self._entries.enter(self.acquire())
+        return await enter_recipe(self._entered, self.acquire())
 
     async def __aexit__(
         self,
@@ -252,7 +265,7 @@ class MultiLock:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._entries.leave(exc_type, exc, traceback)
+        await leave_recipe(self._entered, self, exc_type, exc, traceback)
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of an `async with`.
