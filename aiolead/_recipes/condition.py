@@ -30,9 +30,9 @@ from typing import Any, ClassVar, final
 
 import anyio
 
-from .._client.fast import Wakeup, current_task_id
+from .._client.fast import current_task_id
 from .._util.parsing import MalformedError, whole
-from ..abc import CoordinationClient, Reply, Watch
+from ..abc import CoordinationClient, Reply
 from ..errors import (
     AioleadError,
     ConnectionLossError,
@@ -44,7 +44,7 @@ from ..errors import (
     TransactionError,
     UsageError,
 )
-from ..model import ACL, CreateMode, Participant, Stat, WatchEvent
+from ..model import ACL, CreateMode, Participant, Stat
 from ..paths import join
 from . import contender_queue
 from .contender_queue import ContenderQueue, LocalContenders, created, prefix_of
@@ -62,6 +62,7 @@ from .hold import Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import CURATOR, Layout, Role, names_of
 from .naming import Departure, RegisteredNode, Sequential
+from .place_parts import Alarm
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .reporting import PathWarnings
@@ -254,29 +255,17 @@ class Waiter:
         local = client.backend.shared(self._path, LocalContenders)
         prefix = prefix_of(names_of(Layout.CURATOR, Role.WAIT))
         naming = Sequential(client, local, self._path, prefix)
-        self._znode = Znode(client, naming, data, acl, self)
-        self._wake = Wakeup()
+        self._alarm = Alarm(client)
+        self._znode = Znode(client, naming, data, acl, self._alarm)
         self._signals = ConditionSignals(client, path, acl)
-        self._signal_watch: Watch | None = None
-        self._watched: str | None = None
-        self._before_watch: Watch | None = None
+        self._before = ""
+        """The path of the waiter before ours, if that is watched."""
         self._has_signal = False
 
     @property
     def node(self) -> RegisteredNode:
         """The znode; only valid while there is one."""
         return self._znode.node
-
-    # --- what happens to the znode: see `ZnodeObserver` ----------------------------------------
-
-    def znode_gone(self) -> None:
-        self._wake.set()
-
-    def watch_ended(self) -> None:
-        self._wake.set()
-
-    def data_seen(self, data: bytes) -> None:
-        """Nothing to do: nobody asks a waiter for a release."""
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -306,7 +295,7 @@ class Waiter:
                         return
                 except AioleadError as error:
                     # The watches may not be armed.
-                    self._leave_watches()
+                    self._alarm.close()
                     self._znode.unwatch()
                     if action_for(error, Step.ACQUIRE) is Action.START_AGAIN:
                         raise NodeGone from None
@@ -314,17 +303,17 @@ class Waiter:
                     continue
                 stuck = self._signals.stuck
                 with anyio.move_on_after(self._client.session_timeout if stuck else None) as scope:
-                    await self._wake.wait()
+                    await self._alarm.wait()
                 if scope.cancelled_caught:
                     stuck.clear()
         except NodeGone:
             self._znode.seen_gone()
         finally:
-            self._leave_watches()
+            self._alarm.close()
 
     async def _is_signalled(self) -> bool:
         """List all waiters, with watches on anything that could change the result."""
-        self._wake = Wakeup()
+        self._alarm.renew()
         self._znode.check()
         armed = self._arm()
         seen = await self._signals.look()
@@ -340,7 +329,7 @@ class Waiter:
         if own not in seen.unsignalled:
             return True
         if await self._signals.settle(seen) or not await self._watch_before(seen.waiting, own):
-            self._wake.set()  # and look again
+            self._alarm.set()  # and look again
         return False
 
     def _arm(self) -> list[Reply[Any]]:
@@ -348,50 +337,32 @@ class Waiter:
         armed: list[Reply[Any]] = []
         if not self._znode.is_watched:
             armed.append(self._znode.send_look())
-        if self._signal_watch is None:
-            self._signal_watch = self._client.backend.make_watch(self._on_signal)
-            signal = self._signals.signal(self.node.name)
-            armed.append(self._client.exists(signal, watch=self._signal_watch))
+        signal = self._signals.signal(self.node.name)
+        watch = self._alarm.arm(signal)
+        if watch is not None:
+            armed.append(self._client.exists(signal, watch=watch))
         return armed
 
     async def _watch_before(self, waiting: Sequence[str], own: str) -> bool:
         """Watch the waiter before ours, if there is one; return False if it is none by now."""
         rank = waiting.index(own)
-        before = waiting[rank - 1] if rank else None
-        if before != self._watched:
-            self._leave_before()
-        if before is None or self._before_watch is not None:
+        name = waiting[rank - 1] if rank else ""
+        before = self._signals.waiter(name) if rank else ""
+        if before != self._before:
+            self._alarm.disarm(self._before)
+            self._before = before
+        watch = self._alarm.arm(before) if rank else None
+        if watch is None:
             return True
-        self._watched = before
-        self._before_watch = self._client.backend.make_watch(self._on_before)
         try:
-            _, stat = await self._client.get(self._signals.waiter(before), watch=self._before_watch)
+            _, stat = await self._client.get(before, watch=watch)
         except NoNodeError:
             is_waiter = False
         else:
-            is_waiter = self._signals.note(before, stat)
+            is_waiter = self._signals.note(name, stat)
         if not is_waiter:
-            self._leave_before()
+            self._alarm.disarm(before)
         return is_waiter
-
-    def _on_signal(self, _event: WatchEvent) -> None:
-        self._signal_watch = None
-        self._wake.set()
-
-    def _on_before(self, _event: WatchEvent) -> None:
-        self._before_watch = self._watched = None
-        self._wake.set()
-
-    def _leave_before(self) -> None:
-        watch, self._before_watch, self._watched = self._before_watch, None, None
-        if watch is not None:
-            watch.close()
-
-    def _leave_watches(self) -> None:
-        self._leave_before()
-        watch, self._signal_watch = self._signal_watch, None
-        if watch is not None:
-            watch.close()
 
     # --- leaving -------------------------------------------------------------------------------
 
@@ -409,7 +380,7 @@ class Waiter:
         self._leave(self._client.delete(self._signals.signal(self.node.name)) if is_seen else None)
 
     def _leave(self, consumed: Reply[None] | None) -> None:
-        self._leave_watches()
+        self._alarm.close()
         node, departure = self._znode.current, self._znode.discard()
         if node is not None and departure is not None:
             departure.add_done_callback(partial(self._left, node.name, consumed))

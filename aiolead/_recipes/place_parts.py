@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -85,14 +86,17 @@ class Alarm:
         self._client = client
         self._event = anyio.Event()
         self._watches: list[Watch] = []
+        self._armed: dict[str, Watch] = {}
 
     @property
     def is_set(self) -> bool:
         return self._event.is_set()
 
     def renew(self) -> None:
-        """Close the watches, and forget what has happened: another look at the servers begins."""
-        self.close()
+        """Close the watches, except those of `arm`, and forget what has happened: look again."""
+        for watch in self._watches:
+            watch.close()
+        self._watches.clear()
         self._event = anyio.Event()
 
     def watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> Watch:
@@ -100,6 +104,22 @@ class Alarm:
         watch = self._client.backend.make_watch(on_event or self.set)
         self._watches.append(watch)
         return watch
+
+    def arm(self, what: str) -> Watch | None:
+        """Make a watch that sets the alarm, and stays over looks; None if it is there already."""
+        if what in self._armed:
+            return None
+        watch = self._armed[what] = self._client.backend.make_watch(partial(self._fired, what))
+        return watch
+
+    def disarm(self, what: str) -> None:
+        watch = self._armed.pop(what, None)
+        if watch is not None:
+            watch.close()
+
+    def _fired(self, what: str, _event: WatchEvent) -> None:
+        self._armed.pop(what, None)
+        self._event.set()
 
     def set(self, _event: Any = None) -> None:
         """Something has happened: look again."""
@@ -110,9 +130,11 @@ class Alarm:
         await self._event.wait()
 
     def close(self) -> None:
-        for watch in self._watches:
+        """Close all watches."""
+        for watch in (*self._watches, *self._armed.values()):
             watch.close()
         self._watches.clear()
+        self._armed.clear()
 
     # --- what happens to a znode of ours: see `ZnodeObserver` ------------------------------------
 

@@ -30,7 +30,7 @@ from ..errors import (
     NoNodeError,
     UsageError,
 )
-from ..model import ACL, Created, CreateMode, Participant, Stat, WatchEvent
+from ..model import ACL, Created, CreateMode, Participant, Stat
 from ..paths import basename, join, parent, sequence_of
 from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
@@ -240,7 +240,6 @@ class Permits(WatchingPlace):
         """Our number in the queue, once our permits are to be marked with it."""
         self._names = self._client.backend.shared(where.permits, OwnNames)
         self._own = [self._new_permit() for _ in range(count)]
-        self._armed: dict[str, Watch] = {}
         self._is_granted = False
 
     def _new_permit(self) -> Znode:
@@ -456,19 +455,7 @@ class Permits(WatchingPlace):
 
     def _arm(self, what: str, wanted: bool) -> Watch | None:
         """A new watch, or None if it is unwanted or armed already."""
-        if not wanted or what in self._armed:
-            return None
-        watch = self._armed[what] = self._client.backend.make_watch(partial(self._on_event, what))
-        return watch
-
-    def _on_event(self, what: str, _event: WatchEvent) -> None:
-        self._armed.pop(what, None)
-        self._alarm.set()
-
-    def unwatch(self) -> None:
-        for watch in self._armed.values():
-            watch.close()
-        self._armed.clear()
+        return self._alarm.arm(what) if wanted else None
 
     # --- leaving -------------------------------------------------------------------------------
 
