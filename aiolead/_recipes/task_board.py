@@ -36,6 +36,7 @@ from .claims import Claimed, ItemClaim, attempts_of
 from .codec import Codec, checked_codec, decoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit
 from .errors import Step, before_next_try, until_answered, with_parent
+from .hold import Alarm
 from .holding import Contest, HoldingRecipe, TenureContext
 from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames, with_values
 from .queues import Consumption, ItemProducer, encoded_by
@@ -243,22 +244,20 @@ class Results:
 
     async def _until_result(self, path: str, task_path: str) -> bool:
         """Wait until there may be a result; False if there is neither a result nor the task."""
-        client, changed = self._client, anyio.Event()
-        watches = [client.backend.make_watch(lambda _: changed.set()) for _ in range(2)]
+        client, alarm = self._client, Alarm(self._client)
         try:
             # In this order: a result is created as its task is deleted.
-            result = client.exists(path, watch=watches[0])
+            result = client.exists(path, watch=alarm.watch())
             # Servers send no event for an unreadable result, but one for its task's end.
-            is_there = client.exists(task_path, watch=watches[1])
+            is_there = client.exists(task_path, watch=alarm.watch())
             again = client.exists(path)
             if await result is None and await again is None:
                 if await is_there is None:
                     return False
-                await changed.wait()
+                await alarm.wait()
             return True
         finally:
-            for watch in watches:
-                watch.close()
+            alarm.close()
 
     async def _read(self, task: str, path: str) -> TaskResult[Any]:
         body, stat = await self._client.get(path)
