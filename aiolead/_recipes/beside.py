@@ -111,7 +111,7 @@ async def beside_body(
             ended.set()
 
     _start(beside, ended)
-    task = contest.note()
+    task = contest.enter(forever=False, is_checked=False)
     body.enter()
     try:
         yield
