@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
 from .._client.fast import Wakeup
-from .._util.contender_names import LAST_SEQUENCE, ElectionRules, rules_of
+from .._util.contender_names import LAST_SEQUENCE, UNREADY, ElectionRules, rules_of
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     BadVersionError,
@@ -37,7 +37,6 @@ from .naming import Departure, OwnNames, RegisteredNode, Sequential, delete_unti
 from .neighbours import queue_order, refuse_other_rules
 from .reading import (
     MAX_DATA,
-    UNREADY,
     asking,
     is_request,
     listed,

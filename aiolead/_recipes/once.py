@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, cast, final
 from urllib.parse import quote
 
+from .._util.contender_names import DONE
 from .._util.escaping import in_seconds
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
@@ -58,11 +59,6 @@ KEPT = 1000
 KEPT_FOR = 30 * 86_400.0
 """How long done keys are remembered by default, in seconds: 30 days."""
 
-DONE = b"__DONE__"
-"""Precedes, in the znode of a done key, the identity of the client that ran it.
-
-`aiolead dashboard` and others see by it that these znodes are keys.
-"""
 
 _LEGIBLE = "@:+=,"
 """The punctuation that stays as it is in the name of a key's znode, beside `-._~`."""

@@ -24,6 +24,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
+from .._util.contender_names import REVOKED, UNREADY
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import NoAuthError, NoNodeError, SessionExpiredError
 from ..model import Participant, Stat
@@ -132,43 +133,38 @@ async def read_children(
     return found
 
 
-MARK = b"__REVOKE__"
-
 MAX_IDENTITY = 4096
 """Longest identity in bytes. A client that lists the contenders of a queue reads all of them.
 
 Another program may write more, which is cut where it is read.
 """
 
-UNREADY = b"__UNREADY__"
-"""Precedes the identity of a contender that has to warm up before it can lead; behind `MARK`."""
-
-MAX_DATA = len(MARK) + len(UNREADY) + MAX_IDENTITY
+MAX_DATA = len(REVOKED) + len(UNREADY) + MAX_IDENTITY
 """The bytes of a contender's data that are kept."""
 
 
 def is_request(data: bytes) -> bool:
-    return data.startswith(MARK)
+    return data.startswith(REVOKED)
 
 
 def is_ready(data: bytes) -> bool:
-    return not data.removeprefix(MARK).startswith(UNREADY)
+    return not data.removeprefix(REVOKED).startswith(UNREADY)
 
 
 def ready(data: bytes) -> bytes:
     """The same data, of a contender that is ready; a request to release stays in it."""
-    mark = MARK if is_request(data) else b""
-    return mark + data.removeprefix(MARK).removeprefix(UNREADY)
+    mark = REVOKED if is_request(data) else b""
+    return mark + data.removeprefix(REVOKED).removeprefix(UNREADY)
 
 
 def asking(data: bytes, *, is_ours: bool) -> bytes:
     """The data that asks the owner of a znode to release; `is_ours` if aiolead is the owner."""
-    return MARK + data if is_ours else MARK
+    return REVOKED + data if is_ours else REVOKED
 
 
 def participant(path: str, data: bytes, stat: Stat, *, is_holder: bool) -> Participant:
     return Participant(
-        identity=ready(data).removeprefix(MARK)[:MAX_IDENTITY].decode(errors="replace"),
+        identity=ready(data).removeprefix(REVOKED)[:MAX_IDENTITY].decode(errors="replace"),
         path=path,
         token=stat.czxid,
         session_id=stat.ephemeral_owner,

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, Literal
 
+from .._util.contender_names import REVOKED, UNREADY
 from .._util.escaping import described
 from .._util.parsing import MalformedError, real
 from ..abc import CoordinationClient
 from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
-from .reading import MARK, MAX_IDENTITY, UNREADY
+from .reading import MAX_IDENTITY
 
 OnDisconnect = Literal["keep", "resign"]
 OnRevocation = Literal["ignore", "resign"]
@@ -52,7 +53,7 @@ def default_identity() -> str:
 
 
 _MARKS = (
-    (MARK.decode(), "asks a holder to release"),
+    (REVOKED.decode(), "asks a holder to release"),
     (UNREADY.decode(), "marks a contender that warms up"),
 )
 

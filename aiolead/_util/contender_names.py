@@ -204,6 +204,18 @@ def leaders_in(name: str) -> int | None:
     return None if rules is _ONE_LEADER or rules.priority is not None else rules.leaders
 
 
+REVOKED = b"__REVOKE__"
+"""The beginning of a znode's data when its owner is asked to release. Curator has it, too."""
+
+UNREADY = b"__UNREADY__"
+"""Precedes the identity of a contender that warms up and cannot lead yet; behind `REVOKED`."""
+
+DONE = b"__DONE__"
+"""Precedes, in the znode of a done key of a `Once`, the identity of the client that ran it.
+
+`aiolead dashboard` and others see by it that these znodes are keys.
+"""
+
 MOST_LEADERS = 1000
 """The most that `Election` accepts."""
 

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 from .. import Client
 from .._util import parsing
-from .._util.contender_names import KnownName, known_name, leaders_in, leading, rules_of
+from .._util.contender_names import (
+    REVOKED,
+    UNREADY,
+    KnownName,
+    known_name,
+    leaders_in,
+    leading,
+    rules_of,
+)
 from ..model import Stat
 from ..paths import join, sequence_of
 from . import render
@@ -23,10 +31,6 @@ MOST_DATA = 4096
 
 PERMITS, WAITING, LIMIT = "leases", "locks", "limit"
 """The children of a semaphore with its permits, its queue, and their published number."""
-REVOKED = b"__REVOKE__"
-"""The beginning of a znode's data when its owner is asked to release."""
-UNREADY = b"__UNREADY__"
-"""Precedes the identity of a contender that warms up and cannot lead yet."""
 
 
 class _Form(NamedTuple):

@@ -29,6 +29,7 @@ from typing import final
 from urllib.parse import unquote
 
 from .._util import parsing
+from .._util.contender_names import DONE
 from .._util.parsing import MalformedError
 from .._util.token_bucket import Write
 from ..errors import InvalidDataError
@@ -41,8 +42,6 @@ CURATOR = "curator"
 BARRIER_MARK = b"aiolead barrier"
 """The data that aiolead writes to the znode of a `Barrier`."""
 READY = "ready"
-DONE = b"__DONE__"
-"""The beginning of the data of a done key of a `Once`; the rest is who ran it."""
 LEAST_LIMIT, MOST_SMALL = 80, 400
 """The bytes of a rate limit, and the most that the data of such a key, or of a limit, have."""
 
