@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, final
+from weakref import WeakSet
 
 from rich.cells import cell_len
 
@@ -83,7 +84,8 @@ class Reporter:
             where = "".join(traceback.format_exception(error))
             with suppress(OSError):
                 print(render.escaped(where, keep="\n"), end="", file=sys.stderr, flush=True)
-        self.error(text or complaint(error))
+        if error not in _REPORTED:
+            self.error(text or complaint(error))
 
     def _print(self, level: str, text: str, details: dict[str, object], *, patience: float) -> None:
         message = as_line(" ".join(text.split()))
@@ -98,6 +100,8 @@ class Reporter:
                 print(line, file=sys.stderr, flush=True)
 
 
+_REPORTED: WeakSet[BaseException] = WeakSet()
+"""The errors of warnings that were reported: one that ends the command as well is known by then."""
 _WARNING = 30  # `logging.WARNING`, without its import at each start
 _OUTAGES = ("client.", "connection.", "contention.blocked")
 """The names of events, or their beginnings, that a command reports while it runs."""
@@ -302,6 +306,8 @@ def warnings_reported(reporter: Reporter) -> Iterator[None]:
         def emit(self, record: logging.LogRecord) -> None:
             if not hasattr(record, "aiolead_event"):
                 reporter.error(record.getMessage(), event="warning", logger=record.name)
+                arguments = record.args if isinstance(record.args, tuple) else ()
+                _REPORTED.update(each for each in arguments if isinstance(each, BaseException))
 
     handler = Handler(logging.WARNING)
     logger = get_logger("aiolead")

@@ -391,6 +391,15 @@ def test_invalid_address_to_listen_on_is_refused(listen: str) -> None:
 # --- errors --------------------------------------------------------------------------------------
 
 
+def test_refused_request_is_reported_once(run: Run) -> None:
+    """The library warns of it as well, for programs that go on."""
+    with EmbeddedServer.in_thread() as server:
+        server.limit_requests(5_000)
+        code, _, reported = run("sync", f"/{'x' * 10_000}", hosts=server.connect_string)
+    assert (code, len(reported)) == (exits.UNAVAILABLE, 1), reported
+    assert " is refused: " in reported[0]
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
