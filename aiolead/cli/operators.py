@@ -113,6 +113,7 @@ def ephemerals(
         limit: How many znodes to read.
         common: Where to connect.
     """
+    check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
         async for each, stat, _ in walk(client, path, limit):

@@ -13,6 +13,7 @@ import anyio
 from cyclopts import Parameter
 
 from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
+from .._util.contender_names import MOST_LEADERS, MOST_PRIORITY
 from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
 from ..events import OWNERLESS
@@ -105,6 +106,11 @@ def run(
         options: How to run it.
         common: Where to connect.
     """
+    check_range(1, MOST_LEADERS, leaders=leaders, changing_from=changing_from)
+    check_range(-MOST_PRIORITY, MOST_PRIORITY, priority=priority)
+    check_range(1, unit=" seconds", stable_for=stable_for)
+    if priority is not None and (leaders > 1 or changing_from is not None):
+        raise ConfigurationError("--priority: needs --leaders 1, without --changing-from")
     rules: dict[str, Any] = {
         "identity": options.id,
         "leaders": leaders,

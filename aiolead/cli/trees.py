@@ -72,6 +72,7 @@ def find(
         limit: How many znodes to read.
         common: Where to connect.
     """
+    check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
         async for each, stat, _ in walk(client, path, limit):
@@ -105,6 +106,7 @@ def grep(
         limit: How many znodes to read.
         common: Where to connect.
     """
+    check_range(1, limit=limit)
     try:
         expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
@@ -145,6 +147,7 @@ def cp(
         limit: How many znodes to copy.
         common: Where to connect.
     """
+    check_range(1, limit=limit)
     if recursive and f"{target}/".startswith(f"{source.rstrip('/')}/"):
         raise ConfigurationError(f"{target}: must not be below {source}")
 
@@ -181,6 +184,7 @@ def export(
         limit: How many znodes to write.
         common: Where to connect.
     """
+    check_range(1, limit=limit)
     if resume and file is None:
         raise ConfigurationError("--resume: needs --file")
 

@@ -248,6 +248,7 @@ def create(
         raise ConfigurationError(
             "--ephemeral, --container, --ttl: one of them; and a container has no --sequential"
         )
+    check_range(0.001, unit=" seconds", ttl=ttl)
     entries = parse_entries(acl, name="--acl") if acl else None
 
     async def work(client: Client) -> int:
