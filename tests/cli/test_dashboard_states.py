@@ -250,7 +250,7 @@ END_IS_VISIBLE = """(tail) => {
   const last = document.createRange(), length = tail.firstChild.length;
   last.setStart(tail.firstChild, length - 6);
   last.setEnd(tail.firstChild, length);
-  const end = last.getBoundingClientRect(), cell = tail.closest(".c-path").getBoundingClientRect();
+  const end = last.getBoundingClientRect(), cell = tail.closest(".row > *").getBoundingClientRect();
   return end.width > 10 && end.left >= cell.left && end.right <= cell.right + 1;
 }"""
 
@@ -309,6 +309,58 @@ def test_paths_that_differ_in_the_middle_are_told_apart(
     other = {**rows[0], "key": "other", "path": f"/a{LONG}"}
     page.evaluate("(news) => window.source.say('change', news)", {"now": 101.0, "queues": [other]})
     expect(row_of(page, f"/a{LONG}").locator(".c-path .early")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_holders_of_one_machine_are_told_apart(
+    context: BrowserContext, dashboard: Served, width: int
+) -> None:
+    name = "scheduler-1.billing.department.example.org:{}"
+    rows = [
+        {
+            **{**IN_USE, "key": f"k{n}", "path": f"/jobs/{n}", "state": "held", "note": ""},
+            **{"holders": [{**HOLDER, "name": name.format(4000 + n)}], "more_holders": n},
+        }
+        for n in range(3)
+    ]
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(HANDMADE)
+    page.goto(dashboard.url)
+    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, 3))
+    holder = row_of(page, "/jobs/2").locator(".c-holder")
+    expect(holder).to_have_text(name.format(4002) + " +2")
+    assert holder.locator(".end").evaluate(END_IS_VISIBLE)
+    assert holder.locator(".soft").evaluate(IS_INSIDE)
+    expect(holder.locator("bdi")).to_have_attribute("title", name.format(4002))
+    page.evaluate(
+        "(news) => window.source.say('change', news)",
+        {"now": 101.0, "queues": [{**rows[2], "holders": [{**HOLDER, "name": "ben"}]}]},
+    )
+    expect(holder).to_have_text("ben +2")
+
+
+IS_INSIDE = """(part) => {
+  const box = part.getBoundingClientRect(), whole = part.parentElement.getBoundingClientRect();
+  return box.width > 0 && box.left >= whole.left && box.right <= whole.right + 1;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_times_at_the_end_of_the_timeline_are_not_cut(
+    context: BrowserContext, dashboard: Served, width: int
+) -> None:
+    row = {**IN_USE, "type": "lock", "state": "free", "contenders": 0, "note": ""}
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(HANDMADE)
+    page.goto(f"{dashboard.url}#/q")
+    state = snapshot([{**row, "key": "q"}], 1, now=602.0)  # 2 s after a mark
+    page.evaluate("(state) => window.source.say('snapshot', state)", state)
+    page.locator("#axis span").first.wait_for()
+    shown = [mark for mark in page.locator("#axis span").all() if mark.is_visible()]
+    assert shown
+    assert all(mark.evaluate(IS_INSIDE) for mark in shown)
 
 
 def test_permits_of_a_semaphore_are_counted(context: BrowserContext, dashboard: Served) -> None:

@@ -1,6 +1,6 @@
 // One path: its holders, its terms on a timeline, its contenders, its events.
 
-import { $, age, clock, copier, duration, foreign, keyed, lasted, make, now, pathOf, plural, say, set, showState,
+import { $, age, clock, copier, cuttable, duration, foreign, keyed, lasted, make, now, plural, say, set, showState,
   time }
   from "./elements.js";
 import { colour, layOut, overlaps, ticks } from "./timeline.js";
@@ -241,7 +241,7 @@ export function showEvents(list, events, isOfAll = true) {
     const text = make("span");
     if (isOfAll && one.key) {
       const link = make("a", "path");
-      link.append(pathOf(one.path));
+      link.append(cuttable(one.path));
       link.href = `#/${one.key}`;
       text.append(link, " ");
     }
@@ -285,7 +285,10 @@ function drawTimeline() {
   track.classList.toggle("is-election", row.type === "election");
   const { marks, isPrecise } = ticks(from, to, track.clientWidth > 600 ? 8 : 3);
   keyed($("axis"), marks, String, (at) => make("span", "", clock(at, { precise: isPrecise })), (mark, at) => {
-    mark.style.left = `${(100 * (at - from)) / (to - from)}%`;
+    const part = (at - from) / (to - from);
+    mark.style.left = `${100 * part}%`;
+    // One that would be cut at the end of the axis is left out.
+    mark.classList.toggle("is-cut", part * track.clientWidth + mark.offsetWidth > track.clientWidth);
   });
   const gaps = bars.filter((bar) => bar.gap);
   const longest = Math.max(0, ...gaps.map((bar) => bar.gap));

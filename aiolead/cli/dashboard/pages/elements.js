@@ -12,14 +12,14 @@ export function make(tag, className = "", text = null) {
 /** A text that somebody else has chosen: its direction of writing stays its own. */
 export const foreign = (text, className = "") => make("bdi", className, text);
 
-export const TAIL = 24; // characters at the end of a path that are cut last: paths differ there
+export const TAIL = 24; // characters at the end that are cut last: paths and names differ there
 
-/** A path that is cut in its middle where there is no room; a tooltip has it in full. */
-export function pathOf(path, tail = TAIL) {
-  const whole = foreign("", "path-of");
-  const at = path.length > tail + 8 ? path.length - tail : 0;
-  whole.append(make("span", "begin", path.slice(0, at)), make("span", tail > TAIL ? "end early" : "end", path.slice(at)));
-  whole.title = path;
+/** A text that is cut in its middle where there is no room; a tooltip has it in full. */
+export function cuttable(text, tail = TAIL) {
+  const whole = foreign("", "cuttable");
+  const at = text.length > tail + 8 ? text.length - tail : 0;
+  whole.append(make("span", "begin", text.slice(0, at)), make("span", tail > TAIL ? "end early" : "end", text.slice(at)));
+  whole.title = text;
   return whole;
 }
 

@@ -1,6 +1,6 @@
 // The table of paths. Only the rows that are visible are in the page, whatever their number.
 
-import { $, age, clock, foreign, isProblem, keyed, lasted, make, now, pathOf, roughly, say, set,
+import { $, age, clock, cuttable, isProblem, keyed, lasted, make, now, roughly, say, set,
   showState, STATES, TAIL } from "./elements.js";
 
 const MORE = 4; // rows above and below what is visible
@@ -110,7 +110,7 @@ function create([, row]) {
     path.append(make("a"));
     path.firstElementChild.href = `#/${row.key}`;
   }
-  holder.append(foreign(""), make("span", "soft"));
+  holder.append(cuttable(""), make("span", "soft"));
   const drawing = document.createElementNS(SVG, "svg");
   drawing.setAttribute("viewBox", `0 0 ${BUCKETS * 3} 16`);
   drawing.setAttribute("aria-hidden", "true");
@@ -121,15 +121,16 @@ function create([, row]) {
 
 function update(element, row) {
   const [state, path, type, holder, since, lasting, token, contenders, changed, handovers] = element.children;
-  const term = first(row), tail = String(tails.get(row.path) ?? TAIL);
+  const term = first(row), name = term?.name ?? "", tail = String(tails.get(row.path) ?? TAIL);
   if (path.dataset.tail !== tail) {
     path.dataset.tail = tail;
-    (row.isOpenable ? path.firstElementChild : path).replaceChildren(pathOf(row.path, Number(tail)));
+    (row.isOpenable ? path.firstElementChild : path).replaceChildren(cuttable(row.path, Number(tail)));
   }
   element.classList.toggle("is-problem", isProblem(row));
   showState(state.firstElementChild, row.state);
   say(type, row.type);
-  say(holder.firstElementChild, term ? term.name : "");
+  // Names of one machine differ at the end: a port, or a process.
+  if (holder.firstElementChild.title !== name) holder.firstElementChild.replaceWith(cuttable(name));
   set(holder, "title", term?.name ?? row.note);
   const more = row.holders.length + row.more_holders - 1;
   say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.state === "in use" ? row.note
