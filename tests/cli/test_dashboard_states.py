@@ -312,14 +312,19 @@ def test_paths_that_differ_in_the_middle_are_told_apart(
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_holders_of_one_machine_are_told_apart(
+def test_holders_of_one_department_are_told_apart(
     context: BrowserContext, dashboard: Served, width: int
 ) -> None:
     name = "scheduler-1.billing.department.example.org:{}"
     rows = [
         {
-            **{**IN_USE, "key": f"k{n}", "path": f"/jobs/{n}", "state": "held", "note": ""},
-            **{"holders": [{**HOLDER, "name": name.format(4000 + n)}], "more_holders": n},
+            **IN_USE,
+            "key": f"k{n}",
+            "path": f"/jobs/{n}",
+            "state": "held",
+            "holders": [{**HOLDER, "name": name.format(4000 + n)}],
+            "more_holders": n,
+            "note": "",
         }
         for n in range(3)
     ]
@@ -331,6 +336,9 @@ def test_holders_of_one_machine_are_told_apart(
     holder = row_of(page, "/jobs/2").locator(".c-holder")
     expect(holder).to_have_text(name.format(4002) + " +2")
     assert holder.locator(".end").evaluate(END_IS_VISIBLE)
+    machine = holder.locator(".begin").bounding_box()
+    assert machine is not None
+    assert machine["width"] > 80  # "scheduler-1"
     assert holder.locator(".soft").evaluate(IS_INSIDE)
     expect(holder.locator("bdi")).to_have_attribute("title", name.format(4002))
     page.evaluate(

@@ -12,7 +12,8 @@ export function make(tag, className = "", text = null) {
 /** A text that somebody else has chosen: its direction of writing stays its own. */
 export const foreign = (text, className = "") => make("bdi", className, text);
 
-export const TAIL = 24; // characters at the end that are cut last: paths and names differ there
+export const TAIL = 24; // characters at the end of a path that are cut last: paths differ there
+export const NAME_TAIL = 6; // the same of a name: a port, or a process number
 
 /** A text that is cut in its middle where there is no room; a tooltip has it in full. */
 export function cuttable(text, tail = TAIL) {

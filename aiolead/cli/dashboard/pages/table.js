@@ -1,6 +1,6 @@
 // The table of paths. Only the rows that are visible are in the page, whatever their number.
 
-import { $, age, clock, cuttable, isProblem, keyed, lasted, make, now, roughly, say, set,
+import { $, age, clock, cuttable, isProblem, keyed, lasted, make, NAME_TAIL, now, roughly, say, set,
   showState, STATES, TAIL } from "./elements.js";
 
 const MORE = 4; // rows above and below what is visible
@@ -129,8 +129,8 @@ function update(element, row) {
   element.classList.toggle("is-problem", isProblem(row));
   showState(state.firstElementChild, row.state);
   say(type, row.type);
-  // Names of one machine differ at the end: a port, or a process.
-  if (holder.firstElementChild.title !== name) holder.firstElementChild.replaceWith(cuttable(name));
+  // Names differ at both ends: by machine, and on one machine.
+  if (holder.firstElementChild.title !== name) holder.firstElementChild.replaceWith(cuttable(name, NAME_TAIL));
   set(holder, "title", term?.name ?? row.note);
   const more = row.holders.length + row.more_holders - 1;
   say(holder.lastElementChild, term ? (more > 0 ? ` +${more}` : "") : row.state === "in use" ? row.note
