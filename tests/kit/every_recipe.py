@@ -376,11 +376,13 @@ class Done:
         count: how often it was done, by all.
         may_lose: whether what was lost may count, though the call did not say so: numbers or calls
             that nobody gets.
+        finds_out: whether it finds out what became of a lost request, and so raises for none.
     """
 
     do: Turn
     count: Callable[[Client, str], Awaitable[int]]
     may_lose: bool = False
+    finds_out: bool = False
 
 
 async def value(client: Client, path: str) -> int:
@@ -412,6 +414,7 @@ async def calls_taken(client: Client, path: str) -> int:
 async def run_new_key(client: Client, path: str) -> None:
     async with aiolead.Once(client, path, ttl=None).claim(uuid4().hex) as run:
         assert run is not None
+    assert run.is_done
 
 
 async def done_keys(client: Client, path: str) -> int:
@@ -428,11 +431,16 @@ DONE: dict[str, Done] = {
         lambda c, p: aiolead.Counter(c, p).add(1), lambda c, p: aiolead.Counter(c, p).get()
     ),
     "SharedValue": Done(lambda c, p: a_value(c, p).update(lambda n: n + 1), value),
-    "Config": Done(lambda c, p: aiolead.Config(c, p).publish({"n": b"x"}), version),
+    "Config": Done(lambda c, p: aiolead.Config(c, p).publish({"n": b"x"}), version, finds_out=True),
     "SequenceAllocator": Done(
-        lambda c, p: aiolead.SequenceAllocator(c, p).next(), numbers, may_lose=True
+        lambda c, p: aiolead.SequenceAllocator(c, p).next(),
+        numbers,
+        may_lose=True,
+        finds_out=True,
     ),
-    "RateLimit": Done(lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True),
+    "RateLimit": Done(
+        lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True, finds_out=True
+    ),
     "Once": Done(run_new_key, done_keys),
     "Queue": Done(
         lambda c, p: aiolead.Queue(c, p).put(b"x"), lambda c, p: aiolead.Queue(c, p).size()

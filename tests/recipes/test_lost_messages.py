@@ -25,7 +25,7 @@ from kit.faults import only_on
 from kit.virtual_time import Link, on_virtual_time
 from kit.virtual_time import connect as connect_virtually
 
-from aiolead import Client, ConnectionLossError, Election, Phase
+from aiolead import Client, ConnectionLossError, Election, Phase, Queue, TaskBoard
 from aiolead.testing import EmbeddedServer, FaultProxy, MemoryProxy, OpCode
 
 pytestmark = pytest.mark.timeout(240)
@@ -190,8 +190,48 @@ def doing(what: Done) -> Use:
         await catch_up(helper)
         count = await what.count(helper, path)
         assert done <= count <= done + unknown or what.may_lose, (path, done, unknown, count)
+        assert not (unknown and what.finds_out), path
 
     return use
+
+
+# --- what is finished once -----------------------------------------------------------------------
+
+
+async def acknowledge(client: Client, helper: Client, path: str) -> None:
+    await Queue(helper, path).put_many([b"0", b"1"])
+    await over_connection_losses(client.sync)
+    async with Queue(client, path).get() as item:
+        await item.ack()
+    await catch_up(helper)
+    assert (item.data, await Queue(helper, path).size()) == (b"0", 1)
+
+
+async def move_to_dead_letters(client: Client, helper: Client, path: str) -> None:
+    dead = f"{path}-dead"
+    await Queue(helper, path).put(b"x")
+    await over_connection_losses(client.sync)
+    async with Queue(client, path, max_attempts=1, dead_letters=dead).get():
+        pass
+    await eventually(lambda: _sizes(helper, path, dead, (0, 1)), f"{path}: it is moved once")
+
+
+async def _sizes(client: Client, path: str, dead: str, sizes: tuple[int, int]) -> bool:
+    await catch_up(client)
+    return (await Queue(client, path).size(), await Queue(client, dead).size()) == sizes
+
+
+async def finish(client: Client, helper: Client, path: str) -> None:
+    board = TaskBoard(helper, path)
+    name = await board.submit(b"x")
+    await over_connection_losses(client.sync)
+    async with TaskBoard(client, path, identity="me").claim() as task:
+        await task.finish(b"y")
+    await catch_up(helper)
+    result = await board.result(name)
+    assert (result.data, result.worker) == (b"y", "me")
+    for which in ("tasks", "claims"):
+        assert await helper.get_children(f"{path}/{which}") == []
 
 
 # --- the parts of a planned hand-over ------------------------------------------------------------
@@ -250,6 +290,11 @@ USES: dict[str, dict[str, Use]] = {
     "held": {name: holding(scene) for name, scene in (HELD | KEPT).items()},
     "followed": {name: following(scene) for name, scene in FOLLOWED.items()},
     "done": {name: doing(what) for name, what in DONE.items()},
+    "finished": {
+        "acknowledging": acknowledge,
+        "moving to dead letters": move_to_dead_letters,
+        "finishing": finish,
+    },
     "handed over": {
         "stepping behind": step_behind,
         "handing over": hand_over_to_a_successor,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import anyio
 import pytest
 from kit.clients import EVERY_REPLY, PATIENCE
+from kit.every_recipe import DONE
 from kit.virtual_time import Link, embedded, passes, settled, virtually
 from kit.virtual_time import connect as connect_virtually
 
@@ -390,3 +391,22 @@ async def test_plain_read_of_a_client_still_raises_the_expiry() -> None:
             link.heal()
             with pytest.raises(SessionExpiredError), anyio.fail_after(PATIENCE):
                 await reply
+
+
+# --- what is done again and again ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DONE)
+@virtually
+async def test_everything_is_done_over_sessions_that_end(name: str) -> None:
+    """Each session ends while nothing is in flight, so nothing is lost and nothing unknown."""
+    what, path = DONE[name], f"/{name}"
+    async with embedded() as server, connect_virtually(server) as client:
+        for _ in range(3):
+            await what.do(client, path)
+            before = client.session_id
+            server.expire_session(before)
+            await what.do(client, path)
+            assert client.session_id != before
+        count = await what.count(client, path)
+        assert count == 6 or (what.may_lose and count > 6)

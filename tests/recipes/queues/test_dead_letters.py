@@ -292,19 +292,6 @@ async def test_invalid_item_moves_after_its_last_attempt(
 
 
 @lost_message
-@with_virtual_server
-async def test_lost_move_of_a_last_attempt_moves_the_item_once(
-    server: EmbeddedServer, client: Client, drop: Drop
-) -> None:
-    queue = limited(client, most=1)
-    await queue.put(b"x")
-    async with queue.get():
-        drop(server, OpCode.MULTI)
-    await passes(2 * SESSION)
-    assert left(server) == (0, 0, 1)
-
-
-@lost_message
 @pytest.mark.parametrize("which", [0, 1], ids=["the claim", "the move"])
 @with_virtual_server
 async def test_lost_move_by_the_next_consumer_moves_the_item_once(

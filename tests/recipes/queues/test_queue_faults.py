@@ -45,20 +45,6 @@ async def with_items(client: Client, count: int) -> Queue:
 
 @lost_message
 @with_virtual_server
-async def test_lost_claim_message_claims_the_first_item_once(
-    server: EmbeddedServer, client: Client, drop: Drop
-) -> None:
-    queue = await with_items(client, 2)
-    drop(server, OpCode.MULTI)
-    async with queue.get() as item:
-        assert item.data == b"0"
-        assert contenders_left(server, CLAIMS) == [item.path]
-        await item.ack()
-    assert await items_and_claims(server) == (1, 0)
-
-
-@lost_message
-@with_virtual_server
 async def test_cancelled_claim_of_unknown_outcome_is_released(
     server: EmbeddedServer, link: Link, client: Client, other: Client, drop: Drop
 ) -> None:
@@ -171,22 +157,6 @@ async def test_waiters_get_items_of_an_ended_session_in_order(
 
 
 # --- acknowledging -----------------------------------------------------------------------------
-
-
-@lost_message
-@with_virtual_server
-async def test_lost_ack_message_removes_the_item_once(
-    server: EmbeddedServer, client: Client, other: Client, drop: Drop
-) -> None:
-    """The acknowledgement finds out, and is repeated where it was not applied."""
-    queue = await with_items(client, 2)
-    async with queue.get() as item:
-        await passes(SESSION / 2)  # it is watched by now
-        drop(server, OpCode.MULTI)
-        await item.ack()
-        assert await items_and_claims(server) == (1, 0)
-    async with Queue(other, PATH).get() as item:
-        assert item.data == b"1"
 
 
 @pytest.mark.parametrize("refused", [1, 2])

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, names
-from kit.virtual_time import Drop, Link, lost_message, passes, with_virtual_server
+from kit.virtual_time import Link, passes, with_virtual_server
 from recipes.blocks import enter, happens
 
 from aiolead import ACL, AcquireTimeout, Auth, Client, NodeExistsError, NoNodeError, TaskBoard
@@ -389,22 +389,6 @@ async def test_task_of_a_dead_worker_goes_to_the_next_and_observers_see_it(
         assert list(dict.fromkeys(each.worker for each in seen)) == [None, "doomed", "heir"]
         assert seen[-1].phase is DONE
         tasks.cancel_scope.cancel()
-
-
-@lost_message
-@with_virtual_server
-async def test_lost_message_finishes_once(
-    server: EmbeddedServer, client: Client, drop: Drop
-) -> None:
-    board = TaskBoard(client, PATH, identity="me")
-    for _ in range(2):  # the path of the results is missing, then it is there
-        name = await board.submit(b"x")
-        async with board.claim() as task:
-            drop(server, OpCode.MULTI)
-            await task.finish(b"y")
-        assert await board.result(name) == TaskResult(name, b"y", "me", attempts=1)
-        for which in ("tasks", "claims"):
-            assert await client.get_children(f"{PATH}/{which}") == []
 
 
 @with_virtual_server

@@ -10,7 +10,6 @@ from functools import partial
 import anyio
 import pytest
 from kit.clients import Link, catch_up, eventually, in_memory, watches_the_bytes
-from kit.virtual_time import Drop, lost_message
 from parsing.hostile_data import ARABIC_DIGITS, BIDI
 from recipes.blocks import enter
 
@@ -200,17 +199,6 @@ async def test_invalid_publication_of_another_client_keeps_the_last_valid_one() 
             await eventually(lambda: view.value.low == 7, "it is read again")
             assert view.version == 7
             assert await careless.publish({"low": b"8"}) == 8
-
-
-@lost_message
-async def test_lost_message_publishes_exactly_once(drop: Drop) -> None:
-    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
-        config = Config(a, PATH)
-        await config.publish({"a": b"0"})
-        for number in range(2, 5):
-            drop(server, OpCode.MULTI)
-            assert await config.publish({"a": b"%d" % number}) == number
-        assert [entry.version for entry in await Config(b, PATH).history()] == [4, 3, 2, 1]
 
 
 # --- what others have written --------------------------------------------------------------------

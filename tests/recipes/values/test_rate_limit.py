@@ -319,15 +319,6 @@ async def test_share_is_lost_with_its_process() -> None:
         assert await allowed(other, 110) == 100 - taken["lack"] - taken["take"] == 97
 
 
-async def test_expired_session_changes_nothing() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        limit = rate_limit(client, PATH)
-        await limit.acquire()
-        server.expire_session(client.session_id)
-        await limit.acquire()
-        assert await calls_taken(client, PATH) == 2
-
-
 @watches_the_bytes
 @virtually
 async def test_lost_connection_leaves_the_calls_at_hand() -> None:

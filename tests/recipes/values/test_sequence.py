@@ -6,7 +6,7 @@ import random
 
 import anyio
 import pytest
-from kit.clients import catch_up, eventually, in_memory
+from kit.clients import catch_up, in_memory
 from kit.virtual_time import Drop, embedded, lost_message, virtually
 from kit.virtual_time import connect as connect_virtually
 
@@ -156,17 +156,6 @@ async def test_lost_message_repeats_no_number(drop: Drop) -> None:
         assert len(given) == len(set(given))
         is_applied = drop is EmbeddedServer.drop_reply
         assert given[::2] == ([1, 3, 5, 7] if is_applied else [1, 2, 3, 4])
-
-
-async def test_expired_session_changes_nothing() -> None:
-    async with EmbeddedServer() as server, in_memory(server) as client:
-        numbers = SequenceAllocator(client, PATH, block=2)
-        assert await numbers.next() == 1
-        session_id = client.session_id
-        server.expire_session(session_id)
-        assert await numbers.next() == 2
-        assert await numbers.next() == 3
-        await eventually(lambda: client.session_id != session_id, "another session")
 
 
 async def test_allocator_does_not_go_back_when_the_path_is_deleted() -> None:

@@ -356,19 +356,6 @@ async def test_counter_counts_once_whatever_message_is_lost() -> None:
         assert await counters[0].get() == 8
 
 
-@virtually
-async def test_counter_goes_on_over_expired_sessions() -> None:
-    """Reads are repeated in the next session; requests that were not sent are sent there."""
-    async with embedded() as server, connect_virtually(server) as client:
-        counter = Counter(client, FLAT)
-        for number in range(1, 4):
-            assert await counter.add(1) == number
-            server.expire_session(client.session_id)
-            with anyio.fail_after(PATIENCE):
-                assert await counter.get() == number
-                server.expire_session(client.session_id)
-
-
 async def test_refused_read_is_raised() -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
         await client.create(FLAT, b"", acl=[ACL.world(Permission.WRITE | Permission.DELETE)])
