@@ -13,9 +13,10 @@ from typing import Any, final
 
 import anyio
 
+from .._util.misuse import left_by_another
 from .._util.shielding import wait_through
 from .._util.tasks import trio_here
-from .holding import Contest, left_by_another, propagate
+from .holding import Contest, propagate
 
 
 @final

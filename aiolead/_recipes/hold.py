@@ -246,28 +246,10 @@ class Tenure:
 
     # There may be thousands.
     __slots__ = (
-        "__weakref__",
-        "_client",
-        "_contest",
-        "_gone",
-        "_has_left",
-        "_hold",
-        "_is_asked_for",
-        "_is_refusal_reported",
-        "_lasted",
-        "_loss",
-        "_lost_callbacks",
-        "_on_lost",
-        "_on_released",
-        "_path",
-        "_place",
-        "_refusal",
-        "_released",
-        "_revocation",
-        "_session_id",
-        "_since",
-        "_token",
-        "_what",
+        *("__weakref__", "_client", "_contest", "_gone", "_has_left", "_hold", "_is_asked_for"),
+        *("_is_refusal_reported", "_lasted", "_loss", "_lost_callbacks", "_on_lost"),
+        *("_on_released", "_path", "_place", "_refusal", "_released", "_revocation"),
+        *("_session_id", "_since", "_token", "_what"),
     )
 
     _lost_error: ClassVar[type[TenureLost]] = TenureLost

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, final
 import anyio
 
 from .._client.fast import current_task_id
-from .._util.misuse import MissingAttribute
+from .._util.misuse import HeldForABlock, left_by_another
 from ..abc import CoordinationClient
 from ..errors import (
     AioleadError,
@@ -253,15 +253,6 @@ def propagate(left: BaseException, exc: BaseException | None) -> None:
 
 
 R_co = TypeVar("R_co", covariant=True)
-
-
-def left_by_another(subject: object) -> UsageError:
-    """The error for a task that leaves what another one entered."""
-    return UsageError(
-        f"{subject!r} was not entered by this task but by another task, so it was released without "
-        "leaving its block: enter and leave in one task; close async generators where they are "
-        "iterated, with `async with contextlib.aclosing(...)`"
-    )
 
 
 class TenureScope(ABC, Generic[T]):
@@ -542,20 +533,8 @@ def _left_by_another(entered: Entered[R], recipe: object, statement: int) -> Ten
 H = TypeVar("H", bound=Held)
 
 
-class _HeldElsewhere:
-    """A method that other libraries' locks have; its error shows what to write instead.
-
-    Without `__getattr__`: beside one, Python looks up every attribute of a recipe the slow way.
-    """
-
-    def __set_name__(self, _owner: object, name: str) -> None:
-        self._name = name
-
-    def __get__(self, recipe: HoldingRecipe[Any] | None, owner: type[HoldingRecipe[Any]]) -> Any:
-        what = f"{owner.__name__!r} object has no attribute {self._name!r}"
-        if recipe is None:
-            raise AttributeError(what, name=self._name, obj=owner)
-        raise MissingAttribute(f"{what}: it is held for a block, write `{recipe._contest.to_hold}`")
+def _to_hold(recipe: HoldingRecipe[Any]) -> str:
+    return recipe._contest.to_hold
 
 
 class HoldingRecipe(Generic[T]):
@@ -575,14 +554,14 @@ class HoldingRecipe(Generic[T]):
         self._acl = contest.acl
 
     if not TYPE_CHECKING:  # type checkers know that there is no such method
-        acquire, release, lock, unlock, locked = (_HeldElsewhere() for _ in range(5))
+        acquire, release, lock, unlock, locked = (HeldForABlock(_to_hold) for _ in range(5))
 
         def __dir__(self) -> list[str]:
             """The names for completion: without those that only raise."""
             return [
                 name
                 for name in super().__dir__()
-                if not isinstance(getattr_static(self, name, None), _HeldElsewhere)
+                if not isinstance(getattr_static(self, name, None), HeldForABlock)
             ]
 
     def __repr__(self) -> str:

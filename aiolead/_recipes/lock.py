@@ -11,13 +11,14 @@ from typing import ClassVar, Generic, TypeVar, cast, final
 import anyio.lowlevel
 
 from .._client.fast import current_task_id
+from .._util.misuse import left_by_another
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL
 from . import contender_queue
 from .contender_queue import ContenderQueue
 from .hold import Held
-from .holding import Contest, HeldRecipe, TenureContext, left_by_another
+from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role
 from .recipe import OnDisconnect
 

@@ -12,6 +12,7 @@ import anyio
 
 from .._client.fast import current_task_id
 from .._util.escaping import in_seconds
+from .._util.misuse import left_by_another
 from ..errors import (
     AcquireTimeout,
     AioleadError,
@@ -30,7 +31,6 @@ from .holding import (
     contest_of,
     enter_recipe,
     leave_recipe,
-    left_by_another,
     silence,
 )
 

@@ -19,6 +19,7 @@ import anyio.lowlevel
 from .._client.fast import current_task_id
 from .._util.contender_names import LAST_SEQUENCE
 from .._util.escaping import described
+from .._util.misuse import left_by_another
 from .._util.parsing import MalformedError, real
 from ..abc import CoordinationClient, Reply
 from ..errors import (
@@ -38,7 +39,7 @@ from .claims import Claimed, ItemClaim
 from .codec import Codec, checked_codec, encoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
 from .errors import with_parent
-from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope, left_by_another
+from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope
 from .neighbours import ITEM, refuse_holders
 from .queue_items import (
     MOST_ITEMS,

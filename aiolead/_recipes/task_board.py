@@ -36,8 +36,8 @@ from .claims import Claimed, ItemClaim, attempts_of
 from .codec import Codec, checked_codec, decoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit
 from .errors import Step, before_next_try, until_answered, with_parent
-from .hold import Alarm
 from .holding import Contest, HoldingRecipe, TenureContext
+from .place_parts import Alarm
 from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames, with_values
 from .queues import Consumption, ItemProducer, encoded_by
 from .reading import catch_up, look_at_all

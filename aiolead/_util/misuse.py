@@ -4,12 +4,43 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from ..errors import ConfigurationError, UsageError
 
 
 class MissingAttribute(UsageError, AttributeError):
     """An `AttributeError`, as `hasattr` expects, whose message shows what to write instead."""
+
+
+class HeldForABlock:
+    """A method that other libraries' locks have; its error shows what to write instead.
+
+    `line_of` gives the statement that holds an object. Without `__getattr__`: beside one, Python
+    looks up every attribute of the object the slow way.
+    """
+
+    def __init__(self, line_of: Callable[[Any], str]) -> None:
+        self._line_of = line_of
+
+    def __set_name__(self, _owner: object, name: str) -> None:
+        self._name = name
+
+    def __get__(self, held: object, owner: type[Any]) -> Any:
+        what = f"{owner.__name__!r} object has no attribute {self._name!r}"
+        if held is None:
+            raise AttributeError(what, name=self._name, obj=owner)
+        raise MissingAttribute(f"{what}: it is held for a block, write `{self._line_of(held)}`")
+
+
+def left_by_another(subject: object) -> UsageError:
+    """The error for a task that leaves what another one entered."""
+    return UsageError(
+        f"{subject!r} was not entered by this task but by another task, so it was released without "
+        "leaving its block: enter and leave in one task; close async generators where they are "
+        "iterated, with `async with contextlib.aclosing(...)`"
+    )
 
 
 def check_worker(worker: object, *takes: str, is_async: bool = True) -> None:
