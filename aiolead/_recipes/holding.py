@@ -25,12 +25,7 @@ import anyio
 from .._client.fast import current_task_id
 from .._util.misuse import HeldForABlock, left_by_another
 from ..abc import CoordinationClient
-from ..errors import (
-    AioleadError,
-    AlreadyHeldError,
-    TenureLost,
-    UsageError,
-)
+from ..errors import AioleadError, AlreadyHeldError, TenureLost, UsageError
 from ..model import ACL
 from .hold import Held, Place, Tenure, acquire
 from .recipe import (
@@ -117,21 +112,25 @@ class Contest(Generic[T]):
         self.path: str = checked_path(path)
         self.acl: Sequence[ACL] | None = checked_acl(acl)
         self.identity: str = checked_identity(identity)
-        self.data = data_of(self.identity)
-        self.resigns_on_disconnect = checked_on_disconnect(on_disconnect) == "resign"
+        self.data: bytes = data_of(self.identity)
+        self.resigns_on_disconnect: bool = checked_on_disconnect(on_disconnect) == "resign"
         self.kind = kind
         self.make_place = make_place
-        self.label = label or f"<{recipe} {path}>"
-        self.guard = self.client.backend.shared(path, TaskGuard) if is_guarded else None
+        self.label: str = label or f"<{recipe} {path}>"
+        self.guard: TaskGuard | None = (
+            self.client.backend.shared(path, TaskGuard) if is_guarded else None
+        )
         """The tasks that hold or wait; None if a task may hold several at once."""
-        self.reporting = RecipeReporting(self.client, recipe, path, self.identity, is_rare=is_rare)
+        self.reporting: RecipeReporting = RecipeReporting(
+            self.client, recipe, path, self.identity, is_rare=is_rare
+        )
         self.urgent = urgent
         self.to_hold = to_hold
         self.to_try = to_try
         self.check_task = check_task
-        self.subject = ""
+        self.subject: str = ""
         """Names one of several things below the path, of which a task may hold each."""
-        self.places = 1
+        self.places: int = 1
         """How many places of the subject there are, as far as that concerns one task."""
 
     def __repr__(self) -> str:
