@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
@@ -26,149 +26,309 @@ def _version() -> str:
     return version
 
 
-_TABLE = """
-# Leading and locking
-run [OPTIONS] PATH [-- COMMAND...] => run:run
+class _Module:
+    """Stands for a module: its attributes are import paths, for cyclopts to import when used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, function: str) -> str:
+        return f"aiolead.cli.{self._name}:{function}"
+
+
+if TYPE_CHECKING:
+    from . import (
+        bench,
+        contenders,
+        dashboard,
+        demo,
+        doctor,
+        edit,
+        elections,
+        ensemble,
+        once,
+        operators,
+        run,
+        server,
+        shell,
+        top,
+        trees,
+        znodes,
+    )
+else:  # `aiolead --help` imports none of them
+    _MODULES = (
+        "bench contenders dashboard demo doctor edit elections ensemble once operators run server "
+        "shell top trees znodes"
+    )
+    for _module in _MODULES.split():
+        globals()[_module] = _Module(_module)
+
+
+def help_(topic: str = "", /) -> None:
+    """Print the help of a command, or the options of all: aiolead help connection.
+
+    Args:
+        topic: A command, or "connection".
+    """
+    if topic == "connection":
+        from .options import described_options
+
+        for line in described_options(app["ls"].assemble_argument_collection(parse_docstring=True)):
+            write_line(line)
+    elif topic in app:
+        app[topic].help_print([])
+    elif topic:
+        raise CommandError(f"there is no such command: {topic} (see: aiolead --help)", exits.USAGE)
+    else:
+        _overview().help_print([])
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print what completes this command's options, and paths of znodes, in a shell.
+
+    Paths are completed from the servers of AIOLEAD_HOSTS or --hosts; nothing is offered if they do
+    not answer in two seconds.
+
+    Args:
+        shell: The shell.
+    """
+    for name in app:
+        app[name]  # imports it
+    write_line(app.generate_completion(shell=shell), keep="\n\t")
+    if shell == "zsh":
+        write_line(_ZSH, keep="\n")
+
+
+_ZSH = """\
+if [[ $funcstack[1] == (_aiolead|_cyclopts_aiolead) ]]; then
+  _cyclopts_aiolead "$@"
+else
+  compdef _cyclopts_aiolead aiolead
+fi"""
+"""cyclopts's script only defines a function. It is called, or registered where it is sourced."""
+
+
+_TABLE: dict[str, dict[str, Any]] = {
+    "Leading and locking": {
+        """
+run [OPTIONS] PATH [-- COMMAND...]
     Run a command only while leader; without one, print each state until SIGINT, SIGTERM.
     $ aiolead run /jobs/scheduler -- celery -A app beat
     $ aiolead run --forever /jobs/mailer -- ./mailer
-lock [OPTIONS] PATH -- COMMAND... => run:lock
+""": run.run,
+        """
+lock [OPTIONS] PATH -- COMMAND...
     Run a command while holding a lock.
     $ aiolead lock /locks/migrate -- ./manage.py migrate
     $ aiolead lock -qn /jobs/nightly -- ./nightly.sh
     $ aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'
-once [OPTIONS] PATH KEY -- COMMAND... => once:once
+""": run.lock,
+        """
+once [OPTIONS] PATH KEY -- COMMAND...
     Run a command once per key, on one of many machines.
     $ aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh
-observe [OPTIONS] PATH => elections:observe
+""": once.once,
+        """
+observe [OPTIONS] PATH
     Print who leads, and each change of it, until SIGINT or SIGTERM.
     $ aiolead observe /jobs/scheduler --json
-contenders [OPTIONS] PATH => contenders:contenders
+""": elections.observe,
+        """
+contenders [OPTIONS] PATH
     Print who contends at a path: for an election, a lock or a semaphore, of any library.
     $ aiolead contenders /jobs/scheduler
-revoke [OPTIONS] PATH => operators:revoke
+""": contenders.contenders,
+        """
+revoke [OPTIONS] PATH
     Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
     $ aiolead revoke /jobs/scheduler
     $ aiolead revoke /jobs/scheduler --successor host-2:4711
-top [OPTIONS] [PATH...] => top:top
+""": operators.revoke,
+        """
+top [OPTIONS] [PATH...]
     Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.
     $ aiolead top /jobs /locks
-dashboard [OPTIONS] [PATH...] => dashboard:dashboard
+""": top.top,
+        """
+dashboard [OPTIONS] [PATH...]
     Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.
     $ aiolead dashboard --listen 127.0.0.1:8080
-# Znodes
-ls [OPTIONS] [PATH] => znodes:ls
+""": dashboard.dashboard,
+    },
+    "Znodes": {
+        """
+ls [OPTIONS] [PATH]
     List the children of a znode.
     $ aiolead ls -l /app
-tree [OPTIONS] [PATH] => trees:tree
+""": znodes.ls,
+        """
+tree [OPTIONS] [PATH]
     Show a znode with everything below it.
     $ aiolead tree -d /app
-find [OPTIONS] [PATH] => trees:find
+""": trees.tree,
+        """
+find [OPTIONS] [PATH]
     Print the paths of a znode and of all below it. ls -R is the same without conditions.
     $ aiolead find /app --name 'lock-*'
-grep [OPTIONS] PATTERN [PATH] => trees:grep
+""": trees.find,
+        """
+grep [OPTIONS] PATTERN [PATH]
     Print the lines of data that match a regular expression, each after its znode's path.
     $ aiolead grep -i password /app
-cp [OPTIONS] SOURCE TARGET => trees:cp
+""": trees.grep,
+        """
+cp [OPTIONS] SOURCE TARGET
     Copy a znode with its data and ACL, not atomically; ephemeral znodes are left out.
     $ aiolead cp -r /app /backup/app
-export [OPTIONS] [PATH] => trees:export
+""": trees.cp,
+        """
+export [OPTIONS] [PATH]
     Write a tree, without ephemeral znodes, as JSON lines for aiolead import.
     $ aiolead export /app --file app.jsonl
-import [OPTIONS] PATH => trees:import_
+""": trees.export,
+        """
+import [OPTIONS] PATH
     Create the znodes that aiolead export has written, with their data and ACLs.
     $ aiolead import /app --file app.jsonl
-get [OPTIONS] PATH => znodes:get
+""": trees.import_,
+        """
+get [OPTIONS] PATH
     Print the data of a znode.
     $ aiolead get /app/settings > settings.json
-stat [OPTIONS] PATH => znodes:stat
+""": znodes.get,
+        """
+stat [OPTIONS] PATH
     Print what the servers know about a znode, beside its data.
-set [OPTIONS] PATH DATA => znodes:set_
+""": znodes.stat,
+        """
+set [OPTIONS] PATH DATA
     Replace the data of a znode.
     $ aiolead set /app/settings --file settings.json
-edit [OPTIONS] PATH => edit:edit
+""": znodes.set_,
+        """
+edit [OPTIONS] PATH
     Open the data of a znode in an editor, and write them back.
     $ EDITOR=nano aiolead edit /app/settings
-create [OPTIONS] PATH [DATA] => znodes:create
+""": edit.edit,
+        """
+create [OPTIONS] PATH [DATA]
     Create a znode, and print its path.
     $ aiolead create -p /app/settings '{}'
-rm [OPTIONS] PATH => znodes:rm
+""": znodes.create,
+        """
+rm [OPTIONS] PATH
     Delete a znode.
     $ aiolead rm -r /app/old
-acl [OPTIONS] PATH [ENTRY...] => znodes:acl
+""": znodes.rm,
+        """
+acl [OPTIONS] PATH [ENTRY...]
     Print who may do what with a znode, or set it.
     $ aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa
-config COMMAND PATH => operators:config
+""": znodes.acl,
+        """
+config COMMAND PATH
     Read, change and roll back a configuration of aiolead.Config.
-quota [OPTIONS] PATH => operators:quota
+""": operators.config,
+        """
+quota [OPTIONS] PATH
     Print the quota of a znode and its use, or set or delete it.
     $ aiolead quota /app --count 10000 --bytes 100000000
-ephemerals [OPTIONS] [PATH] => operators:ephemerals
+""": operators.quota,
+        """
+ephemerals [OPTIONS] [PATH]
     List the ephemeral znodes below a path, with the sessions that own them.
-watch [OPTIONS] PATH => znodes:watch
+""": operators.ephemerals,
+        """
+watch [OPTIONS] PATH
     Print what happens to a znode, until SIGINT or SIGTERM.
     $ aiolead watch -r /app
-# Servers
-ensemble [OPTIONS] => ensemble:ensemble
+""": znodes.watch,
+    },
+    "Servers": {
+        """
+ensemble [OPTIONS]
     Print each server's role, and how many failures the ensemble can still take.
     $ aiolead ensemble --hosts zk1,zk2,zk3
-doctor [OPTIONS] [PATH...] => doctor:doctor
+""": ensemble.ensemble,
+        """
+doctor [OPTIONS] [PATH...]
     Look for what is wrong between here and the servers, and for what is not safe.
     $ aiolead doctor /jobs/scheduler
-members [OPTIONS] => operators:members
+""": doctor.doctor,
+        """
+members [OPTIONS]
     Print the servers of the ensemble's configuration, or change them (reconfig).
     $ aiolead members
     $ aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1
-whoami [OPTIONS] => operators:whoami
+""": operators.members,
+        """
+whoami [OPTIONS]
     Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.
-sync [OPTIONS] [PATH] => operators:sync
+""": operators.whoami,
+        """
+sync [OPTIONS] [PATH]
     Wait until the connected server has all writes that were done before.
-bench [OPTIONS] [PATH] => bench:bench
+""": operators.sync,
+        """
+bench [OPTIONS] [PATH]
     Measure how long the servers take for reads, writes and locks, from here.
     $ aiolead bench --seconds 5
-# Others
-shell [OPTIONS] => shell:shell
+""": bench.bench,
+    },
+    "Others": {
+        """
+shell [OPTIONS]
     Take commands at a prompt, with completion and a history, on one session.
     $ aiolead shell --read-only
-server [OPTIONS] => server:server
+""": shell.shell,
+        """
+server [OPTIONS]
     Run a ZooKeeper server for development, until SIGINT or SIGTERM.
     $ aiolead server --port 0
-demo [OPTIONS] => demo:command
+""": server.server,
+        """
+demo [OPTIONS]
     Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.
-help [TOPIC] => app:help_
+""": demo.command,
+        """
+help [TOPIC]
     Print the help of a command, or the options of all: aiolead help connection.
-completion SHELL => app:completion
+""": help_,
+        """
+completion SHELL
     Print what completes this command's options, and paths of znodes, in a shell.
     $ aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
     $ aiolead completion zsh > ~/.zfunc/_aiolead  # with ~/.zfunc in $fpath
     $ aiolead completion fish > ~/.config/fish/completions/aiolead.fish
-"""
-"""All commands by group: usage, module and function, the first sentence of the help, examples.
-
-A module is imported when its command is used; `aiolead --help` imports none."""
+""": completion,
+    },
+}
+"""All commands: by group, the usage, the first sentence of the help, examples; the function."""
 
 
 class _Command(NamedTuple):
     usage: str
     where: str
+    """The import path of its function."""
     group: Group
     help: list[str]
     """The summary, then examples, as they are typed."""
 
 
+def _import_path(function: Any) -> str:
+    """Of a function of this module, or of one that its `_Module` has given as a path already."""
+    return function if isinstance(function, str) else f"{__name__}:{function.__name__}"
+
+
 def _commands() -> dict[str, _Command]:
     """The commands of the table, by their names."""
     found: dict[str, _Command] = {}
-    name, group = "", Group("")
-    for line in _TABLE.strip().splitlines():
-        if line.startswith("# "):
-            group = Group(line[2:], sort_key=len(found) + 1)
-        elif not line.startswith(" "):
-            usage, _, where = line.partition(" => ")
-            name = usage.partition(" ")[0]
-            found[name] = _Command(usage, where, group, [])
-        else:
-            found[name].help.append(line.strip().removeprefix("$ "))
+    for title, commands in _TABLE.items():
+        group = Group(title, sort_key=len(found) + 1)
+        for text, function in commands.items():
+            usage, *lines = text.strip().splitlines()
+            about = [line.strip().removeprefix("$ ") for line in lines]
+            found[usage.partition(" ")[0]] = _Command(usage, _import_path(function), group, about)
     return found
 
 
@@ -235,66 +395,22 @@ for _name, _command in _COMMANDS.items():
         _help = {"usage": f"Usage: aiolead {_command.usage}", "help_epilogue": _EPILOGUE}
         if _examples := _prologue(_command.help[1:]):
             _help["help_prologue"] = _examples
-    app.command(f"aiolead.cli.{_command.where}", name=_name, group=_command.group, **_help)
+    app.command(_command.where, name=_name, group=_command.group, **_help)
 
 SHOWN = sorted(_COMMANDS)
 """The names of all commands that help shows."""
 
 
-def help_(topic: str = "", /) -> None:
-    """Print the help of a command, or the options of all: aiolead help connection.
-
-    Args:
-        topic: A command, or "connection".
-    """
-    if topic == "connection":
-        from .options import described_options
-
-        for line in described_options(app["ls"].assemble_argument_collection(parse_docstring=True)):
-            write_line(line)
-    elif topic in app:
-        app[topic].help_print([])
-    elif topic:
-        raise CommandError(f"there is no such command: {topic} (see: aiolead --help)", exits.USAGE)
-    else:
-        _overview().help_print([])
-
-
-_HIDDEN = {
-    "cd": "shell:cd",  # only there
-    "pwd": "shell:pwd",
-    "delete": "znodes:rm",  # as zkCli.sh has it
-    "deleteall": "znodes:deleteall",  # the same
+_HIDDEN: dict[str, Any] = {
+    "cd": shell.cd,  # only there
+    "pwd": shell.pwd,
+    "delete": znodes.rm,  # as zkCli.sh has it
+    "deleteall": znodes.deleteall,  # the same
 }
-for _name, _where in _HIDDEN.items():
-    app.command(f"aiolead.cli.{_where}", name=_name, show=False)
+for _name, _function in _HIDDEN.items():
+    app.command(_import_path(_function), name=_name, show=False)
 
 _NAMES = _COMMANDS.keys() | _HIDDEN.keys()
-
-
-def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
-    """Print what completes this command's options, and paths of znodes, in a shell.
-
-    Paths are completed from the servers of AIOLEAD_HOSTS or --hosts; nothing is offered if they do
-    not answer in two seconds.
-
-    Args:
-        shell: The shell.
-    """
-    for name in app:
-        app[name]  # imports it
-    write_line(app.generate_completion(shell=shell), keep="\n\t")
-    if shell == "zsh":
-        write_line(_ZSH, keep="\n")
-
-
-_ZSH = """\
-if [[ $funcstack[1] == (_aiolead|_cyclopts_aiolead) ]]; then
-  _cyclopts_aiolead "$@"
-else
-  compdef _cyclopts_aiolead aiolead
-fi"""
-"""cyclopts's script only defines a function. It is called, or registered where it is sourced."""
 
 
 def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # noqa: B008 - frozen
