@@ -26,7 +26,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, final, overload
 
 import aiolead
@@ -35,6 +35,7 @@ from ..model import CreateMode
 from . import _connect
 from ._connect import Connection
 from ._proxy import (
+    Block,
     ClientBase,
     Context,
     ElectionBase,
@@ -353,7 +354,7 @@ class BarrierMember(Tenure):
         return self._target.round
 
 
-class View(Proxy, Generic[T]):
+class View(Block, Generic[T]):
     """The latest value of something on the servers, and an iterator over its changes.
 
     The latest value wins: a slow reader may skip values, never the last one. Each iteration has its
@@ -388,14 +389,6 @@ class View(Proxy, Generic[T]):
     def __enter__(self) -> Self:
         return self._enter()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
 
 @final
 class BoardView(View["Mapping[str, TaskState]"]):
@@ -408,7 +401,7 @@ class BoardView(View["Mapping[str, TaskState]"]):
 
 
 @final
-class Campaign(Proxy):
+class Campaign(Block):
     """A view of a campaign's states: `with election.campaign() as view`.
 
     FOLLOWING, then LEADING (with the term), then SUSPENDED and LEADING as the connection comes and
@@ -450,14 +443,6 @@ class Campaign(Proxy):
 
     def __enter__(self) -> Self:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def set_ready(self) -> None:
         """Report that this contender can lead, after `campaign(ready=False)`.
@@ -855,7 +840,7 @@ class Client(ClientBase):
 
 
 @final
-class Condition(Proxy):
+class Condition(Block):
     """A lock whose holders can wait until another holder notifies them.
 
         with condition as held:
@@ -918,14 +903,6 @@ class Condition(Proxy):
 
     def __enter__(self) -> ConditionHeld:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
@@ -1213,14 +1190,6 @@ class Consumption(Context, Generic[C]):
     def __enter__(self) -> Self:
         return self._enter()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
     def __iter__(self) -> Self:
         return self
 
@@ -1433,7 +1402,7 @@ class DelayQueue(Proxy, Generic[V]):
 
 
 @final
-class DoubleBarrier(Proxy):
+class DoubleBarrier(Block):
     """Lets `count` members in together, and out together.
 
         with DoubleBarrier(client, "/step-1", 5) as member:   # waits until five are there
@@ -1497,14 +1466,6 @@ class DoubleBarrier(Proxy):
 
     def __enter__(self) -> BarrierMember:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def enter(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
@@ -1710,7 +1671,7 @@ class ElectionObserver(View["ElectionState"]):
 
 
 @final
-class ExclusiveLock(Proxy):
+class ExclusiveLock(Block):
     """A lock that is one ephemeral znode: the client that creates it holds the lock. Not fair.
 
         with ExclusiveLock(client, "/jobs/nightly") as held: ...
@@ -1776,14 +1737,6 @@ class ExclusiveLock(Proxy):
 
     def __enter__(self) -> Held:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
@@ -1969,7 +1922,7 @@ class HeldName(Held):
 
 
 @final
-class Lock(Proxy):
+class Lock(Block):
     """A lock that one task of one process holds at a time, first come first served.
 
         with lock as held: ...
@@ -2043,14 +1996,6 @@ class Lock(Proxy):
     def __enter__(self) -> Held:
         return self._enter()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[Held | None]:
@@ -2096,7 +2041,7 @@ class MembersView(View["Mapping[str, Member]"]):
         return self._loop.ask(lambda: self._wrap(self._target.changes()))
 
 
-class PersistentNode(Proxy):
+class PersistentNode(Block):
     """A znode that exists for the duration of a block, whatever happens to it meanwhile.
 
         with blocking.PersistentNode(client, "/workers/w1", b"idle") as node:
@@ -2199,14 +2144,6 @@ class PersistentNode(Proxy):
     def __enter__(self) -> Self:
         return self._enter()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
 
 @final
 class Membership(PersistentNode):
@@ -2252,7 +2189,7 @@ class MultiHeld(HoldBase):
 
 
 @final
-class MultiLock(Proxy):
+class MultiLock(Block):
     """Several locks as one: all are held, or none.
 
         with MultiLock(Lock(client, "/a"), rw.read) as held: ...
@@ -2310,14 +2247,6 @@ class MultiLock(Proxy):
 
     def __enter__(self) -> MultiHeld:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def acquire(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
@@ -2933,7 +2862,7 @@ class RateLimit(Proxy):
 
 
 @final
-class ReadLock(Proxy):
+class ReadLock(Block):
     """The read side of a `ReadWriteLock`, shared by readers. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern readers only.
@@ -2967,14 +2896,6 @@ class ReadLock(Proxy):
 
     def __enter__(self) -> Held:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
@@ -3105,7 +3026,7 @@ class Reads(ReadsBase):
 
 
 @final
-class ReentrantLock(Proxy):
+class ReentrantLock(Block):
     """A `Lock` that the task that holds it may acquire again.
 
         with lock as held:
@@ -3170,14 +3091,6 @@ class ReentrantLock(Proxy):
 
     def __enter__(self) -> Held:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
@@ -3280,7 +3193,7 @@ class Run(Tenure):
 
 
 @final
-class Semaphore(Proxy):
+class Semaphore(Block):
     """Permits that tasks and processes share, first come first served.
 
         semaphore = Semaphore(client, "/licences", 5)
@@ -3374,14 +3287,6 @@ class Semaphore(Proxy):
 
     def __enter__(self) -> Held:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None
@@ -3593,7 +3498,7 @@ class ServiceView(View["Mapping[str, ServiceInstance]"]):
         return self._target.invalid
 
 
-class SessionStates(Proxy):
+class SessionStates(Block):
     """The states of a client's session, from the present one on.
 
     The latest state wins: a slow observer may miss that a connection was lost and regained, but
@@ -3618,14 +3523,6 @@ class SessionStates(Proxy):
 
     def __enter__(self) -> Self:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
 
 @final
@@ -3977,14 +3874,6 @@ class TenureContext(HoldContext, Generic[R_co]):
     def __enter__(self) -> R_co:
         return self._enter()
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-
 
 class Term(Tenure):
     """One unbroken time of leadership.
@@ -4041,7 +3930,7 @@ class Term(Tenure):
 
 
 @final
-class TreeCache(Proxy):
+class TreeCache(Block):
     """A local copy of a tree, kept up to date. Curator's `CuratorCache`.
 
         with TreeCache(client, "/app/services") as cache:
@@ -4149,14 +4038,6 @@ class TreeCache(Proxy):
 
     def __enter__(self) -> Self:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
 
 @final
@@ -4267,7 +4148,7 @@ class UniqueNames(Proxy):
 
 
 @final
-class WatchStream(Proxy):
+class WatchStream(Block):
     """Every event of a persistent watch, in order, with `Missed` where some may be missing.
 
     Made by `Client.watch`. A context manager, entered once:
@@ -4300,14 +4181,6 @@ class WatchStream(Proxy):
 
     def __enter__(self) -> Self:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
 
 class WriteHeld(Held):
@@ -4342,7 +4215,7 @@ class WriteHeld(Held):
 
 
 @final
-class WriteLock(Proxy):
+class WriteLock(Block):
     """The write side of a `ReadWriteLock`, held by one writer alone. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern writers only.
@@ -4376,14 +4249,6 @@ class WriteLock(Proxy):
 
     def __enter__(self) -> WriteHeld:
         return self._enter()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
 
     def try_acquire(
         self, *, on_lost: Callable[[TenureLost], object] | None = None

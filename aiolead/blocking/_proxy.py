@@ -33,6 +33,8 @@ from ._loop import LoopThread
 from ._thread_task import BlockJob
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from . import Term
 
 T = TypeVar("T")
@@ -147,6 +149,18 @@ class Proxy:
         if isinstance(value, Proxy):
             value._notify(self._on_lost)
         return value
+
+
+class Block(Proxy):
+    """An object for threads that is entered with `with`."""
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._leave(exc)
 
 
 class ProxyIterator(Proxy):
@@ -268,7 +282,7 @@ class ReadsBase(Proxy):
         return results
 
 
-class Context(Proxy):
+class Context(Block):
     _is_entered = True
 
     def _adopt(self, on_lost: OnLost | None) -> None:

@@ -146,16 +146,6 @@ a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 from __future__ import annotations
 '''
 ON_LOST = "on_lost: Callable[[TenureLost], object] | None = None"
-EXIT = """\
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave(exc)
-"""
-
 Bound = dict[str, str]
 """Type variables, and what stands for them."""
 
@@ -213,6 +203,12 @@ def _above(name: str) -> str | None:
     """The base of a class for threads that is generated as well."""
     bases = SOURCES[name].__mro__[1:]
     return next((base.__name__ for base in bases if base.__name__ in SOURCES), None)
+
+
+def _is_entered(source: type) -> bool:
+    """Whether `async with` enters objects of a class; some only raise an error that says how."""
+    enter = getattr(source, "__aenter__", None)
+    return enter is not None and enter.__annotations__["return"] != "NoReturn"
 
 
 def _members(name: str) -> dict[str, tuple[type, Any]]:
@@ -459,7 +455,7 @@ class Writer:
         if name in written:
             return
         above, source = _above(name), SOURCES[name]
-        base = BY_HAND.get(name, _proxy.Proxy)
+        base = BY_HAND.get(name, _proxy.Block if _is_entered(source) else _proxy.Proxy)
         if above is not None:
             yield from self._class(above, written)
         written.append(name)
@@ -512,13 +508,11 @@ class Writer:
         self, name: str, member: str, thing: Any, owner: type, bound: Bound
     ) -> Iterator[str]:
         if member == "__aenter__":
-            returns = thing.__annotations__["return"]
-            if returns != "NoReturn":  # else it says how to hold
+            if _is_entered(SOURCES[name]):
+                returns = thing.__annotations__["return"]
                 yield f"    def __enter__(self) -> {self.annotation(returns, bound)}:"
                 yield "        return self._enter()"
                 yield ""
-                self._import("types", "TracebackType")
-                yield EXIT
         elif member == "__aiter__":
             yield from self._iterator(name, thing, bound)
         elif isinstance(thing, (property, types.MemberDescriptorType)):
