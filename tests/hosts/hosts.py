@@ -38,7 +38,6 @@ SESSION_TIMEOUT = 600.0
 """In seconds, longer than any test may take. Programs may ask for less: they get this."""
 
 _LEADS = r"^(\d+) leads in session ([0-9a-f]+)$"
-_HAS_STOPPED = r"^(\d+) has stopped$"
 _COMPLAINT = re.compile(r"Traceback|Warning: |never retrieved|never awaited|unexpected error")
 _OF_HOSTS = re.compile(
     # Hosts leave their listening sockets open at the end; a client's socket has a peer (raddr).

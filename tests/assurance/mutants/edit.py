@@ -17,8 +17,6 @@ from .model import Change, StaleMutantError
 Scope = ast.AST
 """A function, a class, an assignment, or a whole module."""
 
-Headed = ast.If | ast.While | ast.For | ast.AsyncFor | ast.With | ast.AsyncWith
-
 
 @dataclass(frozen=True, slots=True)
 class Span:
