@@ -210,7 +210,8 @@ class Results:
         codec: Codec[Any] | None,
         identity: str,
     ) -> None:
-        path = self.path = join(path, "results")
+        path = join(path, "results")
+        self.path: str = path
         self.codec = codec
         self._client = client
         self._identity = identity
