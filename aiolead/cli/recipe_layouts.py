@@ -15,9 +15,10 @@ beside and above them. A path without a recipe's layout is not a recipe.
 | once | keys: a mark in the data of those that are done; those that run are ephemeral |
 | rate limit | its data |
 | group, service | ephemeral children, and no others; a service's have an instance as data |
+| group or once | the same, all with data: members, or keys that run, none of which is done yet |
 
 Elections and locks are `contender_queue`'s. An `ExclusiveLock` is any ephemeral znode, and so looks
-like the member of a group, as do the keys of a `Once` until the first one is done.
+like the member of a group.
 """
 
 from __future__ import annotations
@@ -374,7 +375,10 @@ def _members(tree: ZnodeTree, path: str) -> OtherRecipe | None:
     elif READY in children or all(map(_UNIQUE.fullmatch, others)):
         kind = "double barrier"
     else:
-        kind = "group"
+        # The data of a key are the identity of its runner, which is never empty. A member's may be.
+        kind = "group or once" if all(children[name][1] for name in others) else "group"
+        if any(_PARTY.fullmatch(name) for name in others):
+            kind = "group"
     return OtherRecipe(path, kind, (("members", len(members)),), members)
 
 

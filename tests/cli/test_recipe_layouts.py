@@ -142,6 +142,9 @@ def test_unowned_znode_in_a_queue_is_a_contender() -> None:
         ([f"!/a/x/party-{HEX}-{N}"], "group"),
         ([f"!/a/x/{UUID}", "/a/x/ready"], "double barrier"),
         ([f"!/a/x/{UUID}"], "double barrier"),
+        ([("!/a/x/2026-11-20", b"host-1:3")], "group or once"),
+        ([("!/a/x/web-1", b"port 80"), "!/a/x/web-2"], "group"),
+        ([(f"!/a/x/{HEX}__party__", b"host-1")], "group"),
         (["!/a/x/web-1", "/a/x/config"], None),
         ([f"!/a/x/leases/_c_{UUID}-lease-{N}", "/a/x/locks"], "semaphore"),
         ([f"!/a/x/{HEX}", "/a/x-__lock__"], "semaphore"),
@@ -278,6 +281,8 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
         client.create("/nightly")
         client.create("/nightly/2026-11-20", b"__DONE__host-1:3")
         client.create("/nightly/2026-11-21", b"host-2:4", ephemeral=True)
+        client.create("/weekly")
+        client.create("/weekly/2026-47", b"host-2:5", ephemeral=True)
         client.create("/queue")
         client.create("/queue/queue-", b"item", sequence=True)
         code, out, err = run("top --once")
@@ -290,6 +295,7 @@ def test_recipes_without_contenders_as_text(run: Run, somewhere: str) -> None:
             "/limit  rate limit: 100 in 60 s, at most 20 at once",
             "/nightly  once: 1 running, 1 done: host-2:4",
             "/queue  queue: 1 item, 0 claimed",
+            "/weekly  group or once: 1 member: 2026-47",
         ],
         [],
     )
