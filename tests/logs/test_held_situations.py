@@ -230,7 +230,7 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
         nothing,
         "run --leaders 0 /l -- true",
         2,
-        ["--leaders: must be from 1 to 1000, not 0"],
+        ["--leaders: must be 1 to 1000, not 0"],
     ),
     "refused permits": (
         nothing,
