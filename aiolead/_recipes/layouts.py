@@ -434,14 +434,14 @@ def checked_names(recipe: str, layout: Layout, *roles: Role) -> Names:
     """Return the names of the first role; raise `ConfigurationError` if one has none."""
     if not isinstance(layout, Layout):
         raise ConfigurationError(f"layout: must be a Layout, not {layout!r}")
-    wanted = set(roles)
-    if not layout._scheme.names.keys() >= wanted:
+    wanted, names = set(roles), layout._scheme.names
+    if not names.keys() >= wanted:
         others = [scheme for scheme in LIBRARIES if scheme.names.keys() >= wanted]
         raise ConfigurationError(
             f"layout: {layout!r} has no names for a {recipe}: use {_listed(others)}, or a Layout "
             "of your own"
         )
-    return names_of(layout, roles[0])
+    return names[roles[0]]
 
 
 def check_leaders(names: Names, leaders: int) -> None:
