@@ -32,7 +32,7 @@ from aiolead import ACL
 from aiolead._recipes.dead_letters import encode_letter
 from aiolead._util.token_bucket import Numbers, Write
 from aiolead.model import Permission
-from aiolead.testing import BlockingEnsemble
+from aiolead.testing import BlockingEnsemble, FaultProxy
 from aiolead.types import DeadLetter
 
 EVIL = "<img src=x onerror=document.title='owned'>"
@@ -706,6 +706,36 @@ def test_lost_connections_are_shown(context: BrowserContext) -> None:
         # The browser refuses to make markup of a text.
         refused = "() => { try { document.body.innerHTML += '<b>x' } catch (e) { return e.name } }"
         assert page.evaluate(refused) == "TypeError"
+
+
+@pytest.mark.parametrize("fault", ["down", "blackhole"])
+def test_page_without_a_network_shows_the_age_of_its_data(
+    context: BrowserContext, dashboard: Served, fault: str
+) -> None:
+    """The browser loses the network, with an error of the connection or without a word."""
+    with (
+        contender(dashboard, "/jobs/nightly", "anna"),
+        FaultProxy("127.0.0.1", dashboard.port) as network,
+    ):
+        page = context.new_page()
+        page.goto(f"http://{network.connect_string}/")
+        status = page.get_by_role("status")
+        holder = row_of(page, "/jobs/nightly").locator(".c-holder")
+        expect(status).to_have_text("Live")
+        expect(holder).to_have_text("anna")
+        getattr(network, fault)()
+        expect(status).to_have_text("The dashboard does not answer")
+        expect(holder).to_have_text("anna")
+        expect(page.locator("#tile-problems .note")).to_have_text("last known")
+        age = page.locator("#tile-age dd")
+        expect(age.last).to_have_text(re.compile(r"^as of \d\d:\d\d:\d\d UTC$"))
+        expect(age.first).to_have_text(re.compile(r"^([5-9]|\d\d+) s$"))  # it grows
+        expect(page.locator("#advice")).to_contain_text("can this browser reach it?")
+        check_access(page, f"network-{fault}")
+        network.heal()
+        expect(status).to_have_text("Live")
+        expect(holder).to_have_text("anna")
+        expect(age.last).to_have_text("")
 
 
 def test_token_is_asked_for_and_leaves_the_address(context: BrowserContext) -> None:

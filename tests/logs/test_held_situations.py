@@ -14,6 +14,7 @@ from kit.cli import Command, outcome
 from kit.raw_client import RawClient
 from logs import log_lines
 
+from aiolead import Auth
 from aiolead.errors import NoNodeError
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode, ThreadedServer
 
@@ -186,9 +187,26 @@ def foreign(server: ThreadedServer) -> None:
         operator.create("/l/restored-lock-0000000000")
 
 
+def forbidden(server: ThreadedServer) -> None:
+    with RawClient(server.connect_string) as operator:
+        operator.create("/l", acl=(Auth.digest("anna", "open-sesame").acl(),))
+
+
 def overloaded(server: ThreadedServer) -> None:
     for op in (OpCode.CREATE, OpCode.CREATE2, OpCode.MULTI):
         server.throttle(op, 1)
+
+
+def election(server: ThreadedServer) -> None:
+    with RawClient(server.connect_string) as other:
+        other.create("/l")
+        other.create("/l/_c_x-latch-0000000000")
+
+
+def queue(server: ThreadedServer) -> None:
+    with RawClient(server.connect_string) as other:
+        other.create("/l")
+        other.create("/l/queue-0000000000")
 
 
 def nothing(_server: ThreadedServer) -> None:
@@ -224,6 +242,28 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
                 "the server is overloaded and dropped the request: /l/0N-1-lock-; it is sent again "
                 "every N s"
             ),
+        ],
+    ),
+    "election path": (
+        election,
+        "lock /l -- true",
+        1,
+        [
+            (
+                "/l/_c_x-latch-0000000000 (of no session) contends for a leader election on the "
+                "same path (Curator): give each recipe a path of its own"
+            )
+        ],
+    ),
+    "queue path": (
+        queue,
+        "run /l -- true",
+        1,
+        [
+            (
+                "/l/queue-0000000000 (of no session) is an item of a queue on the same path: give "
+                "each recipe a path of its own"
+            )
         ],
     ),
     "refused leaders": (
@@ -267,6 +307,30 @@ def test_command_prints_why_it_does_not_hold(server: ThreadedServer, case: str) 
     got, _, err = outcome(*typed.split(), hosts=server.connect_string)
     assert [normal(line.removeprefix("aiolead: ")) for line in err] == wanted
     assert got == code
+
+
+MAY_NOT_READ = (
+    "aiolead: not allowed by the znode's ACL: /l (--auth or --sasl logs in; aiolead acl shows who "
+    "may do what)"
+)
+
+
+@pytest.mark.parametrize(
+    "typed", ["top --once /l", "dashboard --listen 127.0.0.1:0 /l", "contenders /l", "observe /l"]
+)
+def test_command_prints_that_it_may_not_read_the_path(server: ThreadedServer, typed: str) -> None:
+    forbidden(server)
+    code, _, err = outcome(*typed.split(), hosts=server.connect_string)
+    assert (code, err) == (77, [MAY_NOT_READ])
+
+
+def test_doctor_prints_that_it_may_not_read_the_path(server: ThreadedServer) -> None:
+    forbidden(server)
+    code, out, err = outcome("doctor", "/l", hosts=server.connect_string)
+    (n,) = (n for n, line in enumerate(out) if line.startswith("unknown "))
+    assert out[n].split(maxsplit=2)[-1] == "/l: may not be listed"
+    assert out[n + 1].strip() == "contenders need READ and CREATE there: see `aiolead acl`"
+    assert (code, err) == (0, [])
 
 
 def test_command_prints_who_holds_it(server: ThreadedServer) -> None:
