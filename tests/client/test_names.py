@@ -6,12 +6,13 @@ import json
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from blocking.threads import in_daemon
 from client.network import ONE, THREE, TWO, Network
 from kit.checks import PATIENCE
 from kit.clients import eventually
@@ -369,20 +370,6 @@ def hung_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     over.set()
 
 
-def in_daemon(act: Callable[[], object]) -> object:
-    """Does it in a thread that nobody has to wait for, and returns its result."""
-    done: Future[object] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(act())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done.result(PATIENCE)
-
-
 @pytest.mark.parametrize("loop", BACKENDS)
 def test_event_loop_ends_while_resolver_does_not_answer(
     hung_resolver: threading.Event, loop: tuple[str, dict[str, Any]]
@@ -404,7 +391,8 @@ def test_event_loop_ends_while_resolver_does_not_answer(
     backend, options = loop
     for main in (connects, is_cancelled, is_closed):
         hung_resolver.clear()
-        in_daemon(lambda main=main: anyio.run(main, backend=backend, backend_options=options))
+        run = partial(anyio.run, main, backend=backend, backend_options=options)
+        in_daemon(run).result(PATIENCE)
         assert hung_resolver.is_set()
 
 
