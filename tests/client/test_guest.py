@@ -25,7 +25,7 @@ import pytest
 import trio
 from kit.checks import PATIENCE
 from kit.clients import connect, eventually, tasks_living
-from kit.tasks import ON_ASYNCIO, Run, on_asyncio
+from kit.tasks import ON_ASYNCIO, ON_EVERY_LOOP, Run, on_asyncio
 
 import aiolead
 from aiolead import Client, Lock
@@ -337,6 +337,7 @@ async def test_client_survives_that_a_dial_is_cancelled(server: ThreadedServer) 
 # --- the end of the event loop -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("run", ON_EVERY_LOOP.values(), ids=ON_EVERY_LOOP)
 def test_client_that_is_never_closed_is_closed_as_the_loop_ends(
     server: ThreadedServer, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -348,20 +349,6 @@ def test_client_that_is_never_closed_is_closed_as_the_loop_ends(
 
     with pytest.warns(ResourceWarning, match="unclosed client"):
         run(main)
-    assert server.sessions() == {}
-    assert "has not closed the client" in caplog.text
-
-
-def test_client_that_is_never_closed_is_closed_as_trio_ends(
-    server: ThreadedServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    clients: list[Client] = []
-
-    async def main() -> None:
-        clients.append(await aiolead.connect(server.connect_string))
-
-    with pytest.warns(ResourceWarning, match="unclosed client"):
-        trio.run(main)
     assert server.sessions() == {}
     assert "has not closed the client" in caplog.text
 

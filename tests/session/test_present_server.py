@@ -336,77 +336,77 @@ def test_losses_far_apart_say_nothing() -> None:
     assert script.ops() == [OpCode.CREATE2]
 
 
+def meet(server: PresentServer, name: str = "s1:2181") -> None:
+    server.opened(name)
+    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+
+
+def a_create(size: int = 0) -> Call[Any]:
+    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
+    call.size = size or call.size
+    return call
+
+
+def lose_connection(server: PresentServer) -> None:
+    """The server closes the connection with a create in flight, and the client is back."""
+    server.closed([a_create()], 0.0, 8.0)
+    meet(server)
+
+
 def test_long_request_says_nothing_about_its_operation() -> None:
     """A server may close the connection because of the length."""
     server = greeted(PASSWORD)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
-    call.size = SHORT + 1
+    call = a_create(size=SHORT + 1)
     for _ in range(LOSSES):
         server.closed([call], 0.0, 8.0)
         assert not server.suspected
-        server.opened("s1:2181")
-        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+        meet(server, "s1:2181")
     assert server.lacking == frozenset()
 
 
 def test_missing_operation_is_remembered_for_its_server() -> None:
     server = greeted(PASSWORD)
     learn(server, None)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(LOSSES):
-        server.closed([call], 0.0, 8.0)
-        server.opened("s1:2181")
-        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+        lose_connection(server)
     assert server.lacking == {OpCode.CREATE2}
-    server.opened("s2:2181")
-    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    meet(server, "s2:2181")
     assert server.lacking == frozenset()
 
 
 def test_suspected_server_is_worth_asking() -> None:
     server = greeted(PASSWORD)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     assert not server.is_unknown
-    server.closed([call], 0.0, 8.0)
-    server.opened("s1:2181")
-    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    lose_connection(server)
     assert server.is_unknown
     learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
     assert not server.is_unknown
-    server.closed([call], 0.0, 8.0)
+    server.closed([a_create()], 0.0, 8.0)
     assert server.lacking == frozenset()
 
 
 def test_nothing_is_concluded_before_a_server_has_said_what_it_is() -> None:
     """Two connections may be lost before its answer, for other reasons than the operation."""
     server = greeted(PASSWORD)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(2 * LOSSES):
-        server.closed([call], 0.0, 8.0)
-        server.opened("s1:2181")
-        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+        lose_connection(server)
     assert server.lacking == frozenset()
     assert server.is_unknown
     server.learned("s1:2181", None, is_connected=False)
-    server.closed([call], 0.0, 8.0)
-    server.opened("s1:2181")
-    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    lose_connection(server)
     assert server.lacking == {OpCode.CREATE2}
 
 
 def test_answer_of_a_zookeeper_server_counts_after_its_connection() -> None:
     server = greeted(PASSWORD)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
-    server.closed([call], 0.0, 8.0)
-    server.opened("s2:2181")
-    server.greeted(ConnectResponse(8000, 7, PASSWORD))
+    server.closed([a_create()], 0.0, 8.0)
+    meet(server, "s2:2181")
     server.learned("s1:2181", Release(Engine.ZOOKEEPER, (3, 9, 3)), is_connected=False)
     assert server.release is None
     server.learned("s1:2181", None, is_connected=False)
     for _ in range(2 * LOSSES):
-        server.opened("s1:2181")
-        server.greeted(ConnectResponse(8000, 7, PASSWORD))
-        server.closed([call], 0.0, 8.0)
+        meet(server, "s1:2181")
+        server.closed([a_create()], 0.0, 8.0)
     assert server.lacking == frozenset()
 
 
@@ -414,11 +414,8 @@ def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
     """It may have been too slow to answer at first."""
     server = greeted(PASSWORD)
     learn(server, None)
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(LOSSES):
-        server.closed([call], 0.0, 8.0)
-        server.opened("s1:2181")
-        server.greeted(ConnectResponse(8000, 7, PASSWORD))
+        lose_connection(server)
     assert server.lacking == {OpCode.CREATE2}
     assert server.is_unknown
     learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
@@ -429,8 +426,7 @@ def test_zookeeper_server_that_says_so_late_lacks_nothing() -> None:
 def test_zookeeper_server_that_says_so_is_not_suspected() -> None:
     server = greeted(PASSWORD)
     learn(server, Release(Engine.ZOOKEEPER, (3, 9, 3)))
-    call: Call[Any] = Call(OpCode.CREATE2, b"", no_result, path="/a")
     for _ in range(2 * LOSSES):
-        server.closed([call], 0.0, 8.0)
+        server.closed([a_create()], 0.0, 8.0)
     assert not server.suspected
     assert server.lacking == frozenset()
