@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -36,16 +36,11 @@ class BlockingEnsemble:
     Args:
         size: how many servers; a quorum is more than half of them.
         partitionable: whether `isolate` works.
-        tick_time: see `BlockingServer`, in seconds.
-        init_limit: see `BlockingServer`, in ticks.
-        sync_limit: see `BlockingServer`, in ticks. A server that is isolated from its peers goes on
-            serving its clients for this long.
-        force_sync: see `BlockingServer`.
-        extra: more lines for every server's configuration file.
-        java_options: more options for the Java runtimes.
-        version: see `BlockingServer`.
         reconfigurable: whether servers may be added and removed (`reconfigEnabled`), by anybody:
             access control is off then. It takes an ensemble that is not `partitionable`.
+        options: for every server: `tick_time`, `init_limit`, `sync_limit`, `force_sync`, `extra`,
+            `java_options` and `version`; see `BlockingServer`. A server that is isolated from its
+            peers goes on serving its clients for `sync_limit` ticks.
 
     Raises:
         ConfigurationError: it is to be both `partitionable` and `reconfigurable`.
@@ -57,14 +52,8 @@ class BlockingEnsemble:
         size: int = 3,
         *,
         partitionable: bool = False,
-        tick_time: float = 0.5,
-        init_limit: int = 20,
-        sync_limit: int = 4,
-        force_sync: bool = False,
-        extra: Mapping[str, object] | None = None,
-        java_options: Sequence[str] = (),
-        version: str | None = None,
         reconfigurable: bool = False,
+        **options: Unpack[CommonOptions],
     ) -> None:
         if partitionable and reconfigurable:
             raise ConfigurationError("reconfigurable: cannot be combined with partitionable")
@@ -77,21 +66,16 @@ class BlockingEnsemble:
         if reconfigurable:
             for n, port in enumerate(client_ports, start=1):
                 direct[f"server.{n}"] += f":participant;{LOOPBACK}:{port}"
-            extra = {"reconfigEnabled": "true", **(extra or {})}
-            java_options = ("-Dzookeeper.skipACL=yes", *java_options)
+            options["extra"] = {"reconfigEnabled": "true", **(options.get("extra") or {})}
+            java_options = options.get("java_options", ())
+            options["java_options"] = ("-Dzookeeper.skipACL=yes", *java_options)
         self._fabric = Fabric(member_ports) if partitionable else None
         self.servers: tuple[BlockingServer, ...] = tuple(
             BlockingServer(
-                tick_time=tick_time,
-                init_limit=init_limit,
-                sync_limit=sync_limit,
-                force_sync=force_sync,
-                extra=extra,
                 port=client_ports[i],
-                java_options=java_options,
-                version=version,
                 peers=self._fabric.view(i) if self._fabric else direct,
                 server_id=i + 1,
+                **options,
             )
             for i in range(size)
         )
