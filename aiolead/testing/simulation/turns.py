@@ -65,14 +65,8 @@ class Turn(Generic[T]):
         history.joined(line, contender, wait=self._timeout)
         try:
             tenure = await self._context.__aenter__()
-        except AcquireTimeout:
-            history.withdrew(line, contender, "timeout")
-            raise
-        except anyio.get_cancelled_exc_class():
-            history.withdrew(line, contender, "cancelled")
-            raise
-        except BaseException:
-            history.withdrew(line, contender, "error")
+        except BaseException as error:
+            history.withdrew(line, contender, why_withdrawn(error))
             raise
         if tenure is None:
             history.withdrew(line, contender, "taken")
@@ -100,6 +94,13 @@ class Turn(Generic[T]):
         if tenure is not None:
             self._history.left(self._line, self._contender, tenure.token, was_lost=is_lost(tenure))
         await self._context.__aexit__(exc_type, exc, traceback)
+
+
+def why_withdrawn(error: BaseException) -> str:
+    """The reason for `History.withdrew` when an acquisition ends with an error."""
+    if isinstance(error, AcquireTimeout):
+        return "timeout"
+    return "cancelled" if isinstance(error, anyio.get_cancelled_exc_class()) else "error"
 
 
 def is_lost(tenure: Tenure) -> bool:

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 import aiolead
 from aiolead.errors import ConnectFailed, SessionError
 from aiolead.testing.history.events import NodeCreated, Revoked
-from aiolead.testing.simulation import Process, World, told
+from aiolead.testing.simulation import Process, Program, World, told
 
 Contend = Callable[[Any], Awaitable[object]]
 """Takes turns as the contender of a name, until it has had all of them."""
@@ -27,6 +27,8 @@ async def over_clients(
     process: Process,
     names: Iterable[Any],
     contend_over: Callable[[aiolead.Client], Contend],
+    *,
+    rests: bool = False,
 ) -> None:
     """Has contenders take turns over any number of clients, until each of them is done.
 
@@ -35,15 +37,18 @@ async def over_clients(
         process: the process of the clients. Some are closed before the contenders are done.
         names: of the contenders.
         contend_over: returns the turns of the contenders over one client.
+        rests: whether there is a pause before every other client, and not only if one has failed.
     """
     left = set(names)
     while left:
         # The contenders are around the client, so that it may be closed under them.
         async with anyio.create_task_group() as tasks:
-            try:
+            has_failed = True
+            with suppress(ConnectFailed):
                 async with world.client(process) as client:
                     await _over_one(world, process, left, contend_over(client), tasks)
-            except ConnectFailed:
+                has_failed = False
+            if has_failed or rests:
                 await anyio.sleep(process.rng.uniform(0.0, 0.1))
 
 
@@ -67,6 +72,51 @@ async def _over_one(
         for name in sorted(left):
             tasks.start_soon(run, name)
         await world.asked_to_close(process)
+
+
+async def alone(
+    world: World, process: Process, turns: Callable[[aiolead.Client], Awaitable[object]]
+) -> None:
+    """`over_clients` for one contender: the process itself."""
+    await over_clients(world, process, [process.name], lambda client: lambda _: turns(client))
+
+
+async def until_set(event: anyio.Event, turn: Callable[[], Awaitable[object]]) -> None:
+    """Takes turns until an event, or until the client is closed: its error is raised."""
+    closed: SessionError | None = None
+    async with anyio.create_task_group() as tasks:
+
+        async def end() -> None:
+            await event.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(end)
+        try:
+            while True:
+                await turn()
+        except SessionError as error:
+            closed = error
+        tasks.cancel_scope.cancel()
+    if closed is not None and not event.is_set():
+        raise closed
+
+
+def start_each(world: World, letter: str, count: int, program: Program) -> list[str]:
+    """Starts a program as several processes; returns the names of those that it has started."""
+    names = [f"{letter}{number}" for number in range(count)]
+    return [name for name in names if world.start(name, program)]
+
+
+def check_updates(
+    world: World, invariant: str, found: Sequence[str], attempted: set[str], confirmed: set[str]
+) -> None:
+    """In the end, a register has each confirmed update, once, and nothing that nobody has made."""
+    if lost := confirmed.difference(found):
+        world.violation(invariant, f"updates are lost: {sorted(lost)}")
+    if made_up := set(found) - attempted:
+        world.violation(invariant, f"updates are made up: {sorted(made_up)}")
+    if len(set(found)) < len(found):
+        world.violation(invariant, f"updates are repeated: {found}")
 
 
 async def insist(

@@ -31,11 +31,14 @@ from aiolead.errors import (
 )
 from aiolead.testing.history import RESIGNED
 from aiolead.testing.simulation import Process, Turn, World, told
+from aiolead.testing.simulation.turns import why_withdrawn
 from tests.assurance.simulation.programs import (
+    check_updates,
     end_of_session,
     insist,
     length_of,
     over_clients,
+    start_each,
     using_the_grace_period,
     way_in,
 )
@@ -113,8 +116,7 @@ async def _contend(world: World, each: int) -> None:
         world.longest_turn = LONGEST * world.schedule.session_timeout
     if plan.on_disconnect == "resign":
         world.harmless_to_holds = -1.0  # a link that breaks costs the hold
-    for number in range(rng.choice((2, 3, 3, 4))):
-        plan.busy += world.start(f"p{number}", partial(contender, plan))
+    plan.busy = len(start_each(world, "p", rng.choice((2, 3, 3, 4)), partial(contender, plan)))
     if ELECTION in lines and rng.random() < 0.3:
         world.start("observer", partial(observer, plan))
     if world.rng("reader").random() < 0.15:
@@ -224,11 +226,8 @@ class _OneTurn:
             history.joined(line, who)
             try:
                 await election.run(worker, pause=0)
-            except anyio.get_cancelled_exc_class():
-                history.withdrew(line, who, "cancelled")
-                raise
-            except BaseException:
-                history.withdrew(line, who, "error")
+            except BaseException as error:
+                history.withdrew(line, who, why_withdrawn(error))
                 raise
 
     async def _campaign(self, election: aiolead.Election) -> None:
@@ -384,8 +383,7 @@ async def reader(plan: Plan, process: Process) -> None:
 async def lockset(world: World) -> None:
     """Registers that are read, changed and written under a lock."""
     updates = Updates(world)
-    for number in range(3):
-        updates.busy += world.start(f"p{number}", updates.program)
+    updates.busy = len(start_each(world, "p", 3, updates.program))
 
 
 class Updates:
@@ -472,10 +470,5 @@ class Updates:
             except ConnectionLossError:
                 continue
             break
-        names = content.decode().split()
-        if lost := self._acknowledged.difference(names):
-            self._world.violation("lock-set", f"updates are lost: {sorted(lost)}")
-        if made_up := set(names) - self._attempted:
-            self._world.violation("lock-set", f"updates are made up: {sorted(made_up)}")
-        if len(set(names)) < len(names):
-            self._world.violation("lock-set", f"updates are repeated: {names}")
+        found = content.decode().split()
+        check_updates(self._world, "lock-set", found, self._attempted, self._acknowledged)

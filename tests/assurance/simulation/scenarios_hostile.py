@@ -43,6 +43,7 @@ from aiolead.types import Layout
 from tests.assurance.simulation.programs import (
     end_of_session,
     length_of,
+    start_each,
     using_the_grace_period,
 )
 
@@ -296,8 +297,7 @@ async def threads(world: World) -> None:
     """Two or three processes, whose other threads and children ask whether they hold."""
     rng = world.rng("threads of")
     plan = Plan.of(world)
-    for number in range(rng.choice((2, 3))):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", rng.choice((2, 3)), partial(contender, plan))
     plan.threads = OtherThreads(world, blocks=rng.random() < 0.6)
     world.start("threads", plan.threads.run)
     if rng.random() < 0.2:
@@ -313,8 +313,7 @@ async def hostile(world: World) -> None:
     rng = world.rng("hostile")
     plan = Plan.of(world)
     count = rng.choice((2, 3))
-    for number in range(count):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", count, partial(contender, plan))
     recipe = plan.recipe
     intruder = Intruder(world, recipe.folders, fixed=recipe.fixed, deletes=rng.random() < 0.3)
     world.start("intruder", intruder.run)
@@ -359,7 +358,6 @@ def _share(world: World, *, closes: bool) -> None:
     plan = Plan.of(world)
     plan.shares, plan.closes = True, closes
     count = rng.choice((2, 3))
-    for number in range(count):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", count, partial(contender, plan))
     if rng.random() < 0.7:
         world.start("gremlin", partial(gremlin, world, (*CUTS, "process-killed"), count))

@@ -20,7 +20,7 @@ from anyio.abc import TaskGroup
 import aiolead
 from aiolead.errors import AioleadError, ConnectFailed, SessionError
 from aiolead.testing.simulation import Process, Turn, World
-from tests.assurance.simulation.programs import end_of_session
+from tests.assurance.simulation.programs import end_of_session, start_each
 
 ZNODE = "/names/w-0"
 
@@ -187,5 +187,4 @@ async def one_znode(world: World) -> None:
     """Two or three processes, with several tasks each, that want one znode."""
     plan = OneZnode(world)
     world.places[ZNODE] = 1
-    for number in range(world.rng("one_znode of").choice((2, 3))):
-        world.start(f"p{number}", plan.program)
+    start_each(world, "p", world.rng("one_znode of").choice((2, 3)), plan.program)

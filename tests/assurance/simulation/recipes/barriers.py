@@ -34,7 +34,12 @@ from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted
 from aiolead.testing.simulation import Process, World
 from aiolead.testing.simulation.intruder import Intruder
-from tests.assurance.simulation.programs import base_name, insist, using_the_grace_period
+from tests.assurance.simulation.programs import (
+    base_name,
+    insist,
+    start_each,
+    using_the_grace_period,
+)
 
 GATE = "/gates/gate"
 STEPS = "/steps"
@@ -56,8 +61,7 @@ async def gate(world: World) -> None:
     """One that closes and opens, and three that wait."""
     shared = Gate(world)
     world.start("keeper", partial(keeper, shared))
-    for number in range(3):
-        world.start(f"w{number}", partial(visitor, shared))
+    start_each(world, "w", 3, partial(visitor, shared))
 
 
 async def keeper(shared: Gate, process: Process) -> None:
@@ -130,8 +134,7 @@ async def rounds(world: World) -> None:
     rng = world.rng("rounds")
     members = rng.choice((2, 3, 3, 4))
     shared = Steps(world, max(2, members - rng.choice((0, 0, 1))))
-    for number in range(members):
-        world.start(f"m{number}", partial(member, shared))
+    start_each(world, "m", members, partial(member, shared))
 
 
 async def hurry(world: World) -> None:
@@ -139,8 +142,7 @@ async def hurry(world: World) -> None:
     rng = world.rng("hurry")
     members = rng.choice((3, 3, 4))
     shared = Steps(world, max(3, members - rng.choice((0, 1))), hurried=40)
-    for number in range(members):
-        world.start(f"m{number}", partial(member, shared))
+    start_each(world, "m", members, partial(member, shared))
 
 
 FORGED = ("note", "x", "9f0c2f6c-6f2d-4c5f-8d3e-0a4b1c2d3e4f")

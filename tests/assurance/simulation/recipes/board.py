@@ -21,14 +21,15 @@ import anyio
 
 import aiolead
 from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
-from aiolead.errors import SessionError as OverError
 from aiolead.testing.history.events import NodeCreated
 from aiolead.testing.simulation import Process, World
 from tests.assurance.simulation.programs import (
+    alone,
     claimed,
     end_of_session,
     insist,
-    over_clients,
+    start_each,
+    until_set,
 )
 
 BOARD = "/board"
@@ -53,8 +54,7 @@ class Plan:
 async def work(world: World) -> None:
     """Two or three workers, one who announces, and one who looks on."""
     plan = Plan(world)
-    for number in range(world.rng("work").choice((2, 3))):
-        world.start(f"p{number}", partial(worker, plan))
+    start_each(world, "p", world.rng("work").choice((2, 3)), partial(worker, plan))
     if not world.start("announcer", partial(announcer, plan)):
         plan.all_announced.set()
     world.start("watcher", partial(watcher, plan))
@@ -85,29 +85,12 @@ async def announcer(plan: Plan, process: Process) -> None:
 
 async def worker(plan: Plan, process: Process) -> None:
     """Works over any number of clients until everything has a result."""
-    await over_clients(
-        plan.world,
-        process,
-        [process.name],
-        lambda client: lambda _: _work_over(plan, process, client),
-    )
 
+    async def work_over(client: aiolead.Client) -> None:
+        board = plan.board(client, process.name)
+        await until_set(plan.over, lambda: _turn(plan, process, client, board))
 
-async def _work_over(plan: Plan, process: Process, client: aiolead.Client) -> None:
-    board = plan.board(client, process.name)
-    async with anyio.create_task_group() as tasks:
-
-        async def until_over() -> None:
-            await plan.over.wait()
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(until_over)
-        with suppress(OverError):
-            while True:
-                await _turn(plan, process, client, board)
-        tasks.cancel_scope.cancel()
-    if not plan.over.is_set():
-        await end_of_session(client)
+    await alone(plan.world, process, work_over)
 
 
 async def _turn(

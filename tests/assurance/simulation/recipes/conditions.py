@@ -12,6 +12,7 @@ These must hold, besides the invariants of everything that is held:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -28,7 +29,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import end_of_session, over_clients
+from tests.assurance.simulation.programs import alone, end_of_session, start_each
 
 CONDITION = "/condition"
 BUFFER = "/buffer"
@@ -43,22 +44,21 @@ class Plan:
         self.busy = 0
 
 
+Turns = Callable[[Plan, Process, aiolead.Client], Awaitable[None]]
+
+
 async def buffer(world: World) -> None:
     """Two or three consumers, one or two producers, and an auditor."""
     rng = world.rng("buffer")
     plan = Plan(world)
-    for number in range(rng.choice((2, 3))):
-        plan.busy += world.start(f"c{number}", partial(contender, plan, True))
-    for number in range(rng.choice((1, 2))):
-        plan.busy += world.start(f"p{number}", partial(contender, plan, False))
+    for letter, counts, turns in (("c", (2, 3), consume), ("p", (1, 2), produce)):
+        started = start_each(world, letter, rng.choice(counts), partial(contender, plan, turns))
+        plan.busy += len(started)
     world.start("auditor", partial(auditor, plan))
 
 
-async def contender(plan: Plan, consumes: bool, process: Process) -> None:
-    turns = consume if consumes else produce
-    await over_clients(
-        plan.world, process, [process.name], lambda client: lambda _: turns(plan, process, client)
-    )
+async def contender(plan: Plan, turns: Turns, process: Process) -> None:
+    await alone(plan.world, process, partial(turns, plan, process))
     plan.busy -= 1
 
 

@@ -39,9 +39,9 @@ from aiolead.testing.history.events import Entered, NodeDeleted
 from aiolead.testing.simulation import Process, Turn, World, told
 from aiolead.testing.simulation.turns import is_lost
 from tests.assurance.simulation.programs import (
+    alone,
     end_of_session,
     insist,
-    over_clients,
     using_the_grace_period,
 )
 
@@ -119,16 +119,14 @@ def election_of(plan: Plan, client: aiolead.Client, who: str) -> aiolead.Electio
 
 async def contender(plan: Plan, process: Process) -> None:
     """Leads again and again, over any number of clients; after the healing once more."""
-    await over_clients(
-        plan.world, process, [LINE], lambda client: partial(take_turns, plan, process, client)
-    )
+    await alone(plan.world, process, partial(take_turns, plan, process))
     plan.busy -= 1
     if not plan.busy:
         plan.all_done.set()
         check_order(plan)
 
 
-async def take_turns(plan: Plan, process: Process, client: aiolead.Client, _line: str) -> None:
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
     world, rng, who = plan.world, process.rng, process.name
     election = election_of(plan, client, who)
     while True:

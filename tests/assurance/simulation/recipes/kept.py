@@ -35,7 +35,7 @@ from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import KINDS, Fault, Process, World
 from aiolead.testing.simulation.levers import Levers
-from tests.assurance.simulation.programs import base_name, end_of_session, over_clients
+from tests.assurance.simulation.programs import alone, base_name, end_of_session, start_each
 
 FOLDER = "/kept"
 OPERATOR = b"by the operator"
@@ -71,10 +71,8 @@ class Plan:
 async def keep(world: World) -> None:
     """Two or three keepers, and an operator."""
     plan = Plan(world)
-    for number in range(world.rng("keep").choice((2, 3))):
-        name = f"p{number}"
-        if world.start(name, partial(keeper, plan)):
-            plan.busy.add(name)
+    count = world.rng("keep").choice((2, 3))
+    plan.busy.update(start_each(world, "p", count, partial(keeper, plan)))
     world.start("operator", partial(operator, plan))
     if world.rng("trouble").random() < 0.7:
         await trouble(world)
@@ -131,11 +129,8 @@ async def keeper(plan: Plan, process: Process) -> None:
     """Keeps one after the other over any number of clients; after the healing two more."""
     # A persistent one may be left by a process that was killed: its successor takes it over.
     left = [process.rng.choice(("own", "shared", "numbered")), "for-good"]
-    await over_clients(
-        plan.world,
-        process,
-        [process.name],
-        lambda client: lambda _: one_after_the_other(plan, process, client, left),
+    await alone(
+        plan.world, process, lambda client: one_after_the_other(plan, process, client, left)
     )
     plan.busy.discard(base_name(process))
     plan.tell()

@@ -25,12 +25,7 @@ from aiolead.errors import (
     SessionError,
 )
 from aiolead.testing.simulation import Process, World, told
-from tests.assurance.simulation.programs import (
-    Contend,
-    base_name,
-    end_of_session,
-    over_clients,
-)
+from tests.assurance.simulation.programs import alone, base_name, end_of_session, start_each
 
 GROUP = "/group"
 WORK = "/work"
@@ -39,23 +34,19 @@ ITEMS = [f"item-{number}" for number in range(4)]
 Body = Callable[[Process, aiolead.Client], Awaitable[None]]
 
 
-def over(process: Process, body: Body) -> Callable[[aiolead.Client], Contend]:
+async def over_one(process: Process, body: Body, client: aiolead.Client) -> None:
     """Runs a body over one client; the task groups of the body wrap the error of a closed one."""
-
-    async def run(client: aiolead.Client) -> None:
-        try:
-            await body(process, client)
-        except ExceptionGroup as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            raise (group if group.split(SessionError)[1] else error) from None
-
-    return lambda client: lambda _: run(client)
+    try:
+        await body(process, client)
+    except ExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise (group if group.split(SessionError)[1] else error) from None
 
 
 async def over_all_clients(world: World, body: Body, process: Process) -> None:
-    await over_clients(world, process, [process.name], over(process, body))
+    await alone(world, process, partial(over_one, process, body))
 
 
 # --- a group -------------------------------------------------------------------------------------
@@ -81,10 +72,8 @@ async def group(world: World) -> None:
     """Three members, some of which look on, one who only looks on, and an operator."""
     world.requests_per_change = 5.0  # one that looks on reads all members again
     plan = Members(world)
-    for number in range(3):
-        name = f"m{number}"
-        if world.start(name, partial(over_all_clients, world, partial(member, plan))):
-            plan.names.add(name)
+    program = partial(over_all_clients, world, partial(member, plan))
+    plan.names.update(start_each(world, "m", 3, program))
     plan.looking += world.start(
         "observer", partial(over_all_clients, world, partial(observer, plan))
     )
@@ -196,11 +185,9 @@ class Services:
 async def services(world: World) -> None:
     """Three processes that offer a service, and use it."""
     plan = Services(world)
-    for number in range(3):
-        name = f"s{number}"
-        if world.start(name, partial(over_all_clients, world, partial(service, plan))):
-            plan.names.add(name)
-            plan.busy.add(name)
+    program = partial(over_all_clients, world, partial(service, plan))
+    plan.names.update(start_each(world, "s", 3, program))
+    plan.busy.update(plan.names)
 
 
 async def service(plan: Services, process: Process, client: aiolead.Client) -> None:
@@ -276,8 +263,8 @@ class Work:
 async def partition(world: World) -> None:
     """Two to four processes share four items."""
     plan = Work(world)
-    for number in range(world.rng("partition").choice((2, 3, 3, 4))):
-        world.start(f"p{number}", partial(over_all_clients, world, partial(sharer, plan)))
+    count = world.rng("partition").choice((2, 3, 3, 4))
+    start_each(world, "p", count, partial(over_all_clients, world, partial(sharer, plan)))
 
 
 async def sharer(plan: Work, process: Process, client: aiolead.Client) -> None:

@@ -24,10 +24,11 @@ from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated, Session
 from aiolead.testing.simulation import Process, World, told
 from aiolead.testing.simulation.levers import Levers
+from aiolead.testing.simulation.turns import why_withdrawn
 from tests.assurance.simulation.programs import (
-    Contend,
+    alone,
     end_of_session,
-    over_clients,
+    start_each,
     using_the_grace_period,
     way_in,
 )
@@ -64,8 +65,7 @@ async def together(world: World) -> None:
     rng = world.rng("together")
     kinds = {line: rng.choice(("lock", "lock", "write", "reentrant")) for line in LINES}
     plan = Plan(world, kinds)
-    for number in range(rng.choice((3, 4))):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", rng.choice((3, 4)), partial(contender, plan))
     if rng.random() < 0.5:
         await take_away(world)
 
@@ -86,15 +86,12 @@ async def contender(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients; after the healing some more."""
     served = 0
 
-    def over(client: aiolead.Client) -> Contend:
-        async def turns(_: str) -> None:
-            nonlocal served
-            while served < ROUNDS:
-                served += await take_turn(plan, process, client)
+    async def turns(client: aiolead.Client) -> None:
+        nonlocal served
+        while served < ROUNDS:
+            served += await take_turn(plan, process, client)
 
-        return turns
-
-    await over_clients(plan.world, process, [process.name], over)
+    await alone(plan.world, process, turns)
 
 
 async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> bool:
@@ -155,11 +152,7 @@ class _OneTurn:
                 await self._inside(held)
         except BaseException as error:
             if not is_in:
-                if isinstance(error, AcquireTimeout):
-                    self._withdrew("timeout")
-                else:
-                    is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-                    self._withdrew("cancelled" if is_cancelled else "error")
+                self._withdrew(why_withdrawn(error))
             raise
         if any(each.loss is not None for each in held.holds):
             self._wrong("multi-loss", "has lost one, and is not notified")

@@ -24,7 +24,7 @@ import aiolead
 from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import claimed, end_of_session, insist
+from tests.assurance.simulation.programs import claimed, end_of_session, insist, start_each
 
 JOBS = "/jobs"
 
@@ -64,8 +64,7 @@ async def run_keys(world: World) -> None:
     """Three or four processes, and two or three keys."""
     rng = world.rng("run_keys")
     plan = Plan(world, [f"key-{number}" for number in range(rng.choice((2, 3)))])
-    for number in range(rng.choice((3, 4))):
-        plan.left += world.start(f"p{number}", partial(worker, plan))
+    plan.left = len(start_each(world, "p", rng.choice((3, 4)), partial(worker, plan)))
 
 
 async def worker(plan: Plan, process: Process) -> None:

@@ -32,9 +32,10 @@ from aiolead.errors import (
 )
 from aiolead.testing.simulation import Process, Turn, World
 from tests.assurance.simulation.programs import (
+    alone,
     end_of_session,
     length_of,
-    over_clients,
+    start_each,
     using_the_grace_period,
     way_in,
 )
@@ -77,8 +78,7 @@ async def kazoos(world: World) -> None:
 def start(plan: Plan, rng: random.Random) -> None:
     world = plan.world
     world.places[plan.line] = plan.limit
-    for number in range(rng.choice((3, 4))):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", rng.choice((3, 4)), partial(contender, plan))
 
 
 async def limits(world: World) -> None:
@@ -86,16 +86,14 @@ async def limits(world: World) -> None:
     rng = world.rng("limits")
     plan = Plan(world, rng.choice((2, 3)), one_of_changing)
     plan.limits.append((0.0, float("inf"), plan.limit))
-    for number in range(3):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", 3, partial(contender, plan))
     world.start("operator", partial(operator, plan))
 
 
 async def exclusive(world: World) -> None:
     """Three or four processes contend for one znode."""
     plan = Plan(world, 1, one_exclusive)
-    for number in range(world.rng("exclusive").choice((3, 4))):
-        world.start(f"p{number}", partial(contender, plan))
+    start_each(world, "p", world.rng("exclusive").choice((3, 4)), partial(contender, plan))
 
 
 # --- contending ----------------------------------------------------------------------------------
@@ -103,16 +101,11 @@ async def exclusive(world: World) -> None:
 
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients; after the healing one more."""
-    await over_clients(
-        plan.world,
-        process,
-        [process.name],
-        lambda client: partial(take_turns, plan, process, client),
-    )
+    await alone(plan.world, process, partial(take_turns, plan, process))
 
 
-async def take_turns(plan: Plan, process: Process, client: aiolead.Client, who: str) -> None:
-    world, rng = plan.world, process.rng
+async def take_turns(plan: Plan, process: Process, client: aiolead.Client) -> None:
+    world, rng, who = plan.world, process.rng, process.name
     line = LOCKED if plan.once is one_exclusive else plan.line
     while True:
         was_healed = world.is_healed

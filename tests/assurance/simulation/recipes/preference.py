@@ -22,7 +22,7 @@ import aiolead
 from aiolead.errors import ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated
 from aiolead.testing.simulation import Process, Turn, World
-from tests.assurance.simulation.programs import Contend, end_of_session, over_clients
+from tests.assurance.simulation.programs import alone, end_of_session
 
 LINE = "/preferred"
 LONGEST = 3.0
@@ -85,14 +85,11 @@ async def prefer(world: World) -> None:
 async def contender(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients, until the best one leads after the healing."""
 
-    def over(client: aiolead.Client) -> Contend:
-        async def turns(_: str) -> None:
-            while not plan.is_settled:
-                await take_turn(plan, process, client)
+    async def turns(client: aiolead.Client) -> None:
+        while not plan.is_settled:
+            await take_turn(plan, process, client)
 
-        return turns
-
-    await over_clients(plan.world, process, [process.name], over)
+    await alone(plan.world, process, turns)
 
 
 async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> None:

@@ -33,19 +33,16 @@ from functools import partial
 from random import Random
 
 import anyio
-from anyio.abc import TaskGroup
 
 import aiolead
 from aiolead._recipes.dead_letters import DIED, decode_letter
 from aiolead._recipes.queue_items import decode
 from aiolead.errors import (
     AcquireTimeout,
-    ConnectFailed,
     ConnectionLossError,
     NodeExistsError,
     NoNodeError,
     Outcome,
-    SessionError,
     TenureLost,
 )
 from aiolead.model import CreateMode
@@ -54,11 +51,14 @@ from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import Process, World
 from aiolead.types import DeadLetter
 from tests.assurance.simulation.programs import (
+    Contend,
     base_name,
     claimed,
     end_of_session,
     insist,
     over_clients,
+    start_each,
+    until_set,
 )
 
 QUEUE, CLAIMS, DEAD = "/jobs", "/jobs-claims", "/jobs-dead"
@@ -117,6 +117,12 @@ class Plan:
             dead_letters=None if self.most is None else DEAD,
         )
 
+    def consumers(self, process: Process) -> list[str]:
+        """The names of the consumers of a process."""
+        if self.tasks == 1:
+            return [process.name]
+        return [f"{process.name}/{number}" for number in range(self.tasks)]
+
     def time_of_day(self, process: Process) -> Callable[[], float]:
         """As a process believes it to be: set to the right time, or a wrong one, and going on."""
         world = self.world
@@ -157,11 +163,8 @@ async def delay(world: World) -> None:
 
 def begin(plan: Plan, rng: Random) -> None:
     world = plan.world
-    for number in range(rng.choice((2, 3))):
-        world.start(f"p{number}", partial(consumer, plan))
-    for number in range(rng.choice((1, 2))):
-        if world.start(f"q{number}", partial(producer, plan)):
-            plan.producing.add(f"q{number}")
+    start_each(world, "p", rng.choice((2, 3)), partial(consumer, plan))
+    plan.producing.update(start_each(world, "q", rng.choice((1, 2)), partial(producer, plan)))
     world.start("auditor", partial(auditor, plan))
 
 
@@ -174,46 +177,23 @@ async def turns(world: World) -> None:
     kind = rng.choice((aiolead.Queue, aiolead.PriorityQueue))
     # So many turns would make the pauses very long: `take_turn` asks for some.
     plan = Plan(world, kind, tasks=rng.choice((1, 2)), pause=0.0)
-    for number in range(rng.choice((2, 3))):
-        world.start(f"p{number}", partial(take_turns, plan))
+    start_each(world, "p", rng.choice((2, 3)), partial(take_turns, plan))
 
 
 async def take_turns(plan: Plan, process: Process) -> None:
     """Takes turns over any number of clients; after the healing one more by each consumer."""
-    name = process.name
-    left = {name} if plan.tasks == 1 else {f"{name}/{n}" for n in range(plan.tasks)}
-    while left:
-        # The consumers are around the client, so that it may be closed under them.
-        async with anyio.create_task_group() as consumers:
-            with suppress(ConnectFailed):
-                await turns_over_one_client(plan, process, left, consumers)
-            await anyio.sleep(process.rng.uniform(0.0, 0.1))
 
+    def over(client: aiolead.Client) -> Contend:
+        shared = plan.queue(client, process.name, process.clock)
 
-async def turns_over_one_client(
-    plan: Plan, process: Process, left: set[str], consumers: TaskGroup
-) -> None:
-    async with plan.world.client(process) as client:
-        with anyio.CancelScope() as online:
-            shared = plan.queue(client, process.name, process.clock)
-            busy = set(left)
+        async def consume(who: str) -> None:
+            await put_the_item(plan, client)
+            while not await take_turn(plan, process, client, shared, who):
+                pass
 
-            async def consume(who: str) -> None:
-                try:
-                    await put_the_item(plan, client)
-                    while not await take_turn(plan, process, client, shared, who):
-                        pass
-                    left.discard(who)
-                except SessionError:
-                    pass  # the client was closed
-                finally:
-                    busy.discard(who)
-                    if not busy:
-                        online.cancel()
+        return consume
 
-            for who in sorted(left):
-                consumers.start_soon(consume, who)
-            await plan.world.asked_to_close(process)
+    await over_clients(plan.world, process, plan.consumers(process), over, rests=True)
 
 
 async def put_the_item(plan: Plan, client: aiolead.Client) -> None:
@@ -326,15 +306,14 @@ async def put_later(
 
 async def consumer(plan: Plan, process: Process) -> None:
     """Consumes over any number of clients until everything is drained."""
-    names = [process.name]
-    if plan.tasks > 1:
-        names = [f"{process.name}/{number}" for number in range(plan.tasks)]
     await over_clients(
         plan.world,
         process,
-        names,
+        plan.consumers(process),
         # After the healing it is enough to wait: nobody has to look again by itself.
-        lambda client: lambda who: _Consumer(plan, process, client, who).run(),
+        lambda client: (
+            lambda who: until_set(plan.drained, _Consumer(plan, process, client, who).turn)
+        ),
     )
 
 
@@ -353,24 +332,7 @@ class _Consumer:
         self._asked = 0.0  # since when it waits, by that
         self._who = who
 
-    async def run(self) -> None:
-        closed: SessionError | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._until_drained, tasks.cancel_scope)
-            try:
-                while True:
-                    await self._turn()
-            except SessionError as error:
-                closed = error
-            tasks.cancel_scope.cancel()
-        if closed is not None and not self._plan.drained.is_set():
-            raise closed
-
-    async def _until_drained(self, scope: anyio.CancelScope) -> None:
-        await self._plan.drained.wait()
-        scope.cancel()
-
-    async def _turn(self) -> None:
+    async def turn(self) -> None:
         """One or several items, by one of the ways there are."""
         rng, queue, tau = self._rng, self._queue, self._client.session_timeout
         self._asked = self._clock()

@@ -22,7 +22,7 @@ import aiolead
 from aiolead import RateLimit
 from aiolead.errors import AcquireTimeout, ConnectionLossError
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import end_of_session, insist
+from tests.assurance.simulation.programs import end_of_session, insist, start_each
 
 LIMIT = "/limit"
 
@@ -74,8 +74,7 @@ async def spend(world: World) -> None:
     for server in world.ensemble.servers:
         skew = rng.randrange(-5, 6) * 3_600_000
         server.time_ms = partial(_skewed, server.time_ms, skew)  # type: ignore[method-assign]
-    for number in range(rng.choice((3, 4))):
-        world.start(f"p{number}", partial(spender, plan))
+    start_each(world, "p", rng.choice((3, 4)), partial(spender, plan))
 
 
 def _skewed(time_ms: Callable[[], int], skew: int) -> int:

@@ -29,11 +29,14 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
+from aiolead.testing.simulation.turns import why_withdrawn
 from tests.assurance.simulation.programs import (
+    alone,
+    check_updates,
     end_of_session,
     insist,
     length_of,
-    over_clients,
+    start_each,
     way_in,
 )
 
@@ -60,18 +63,13 @@ async def share(world: World) -> None:
     # Readers come in together, however many they are, and are all woken by one departure.
     world.places[LINE] = 1000
     plan = Plan(world)
-    for number in range(world.rng("share").choice((3, 4))):
-        plan.busy += world.start(f"p{number}", partial(program, plan))
+    count = world.rng("share").choice((3, 4))
+    plan.busy = len(start_each(world, "p", count, partial(program, plan)))
 
 
 async def program(plan: Plan, process: Process) -> None:
     served: set[str] = set()
-    await over_clients(
-        plan.world,
-        process,
-        [process.name],
-        lambda client: lambda _: take_turns(plan, process, client, served),
-    )
+    await alone(plan.world, process, lambda client: take_turns(plan, process, client, served))
     plan.busy -= 1
     if not plan.busy:
         plan.done.set()
@@ -139,10 +137,7 @@ class _OneTurn:
                         await self._read(held, token)
         except BaseException as error:
             if not is_in:
-                is_timeout = isinstance(error, AcquireTimeout)
-                is_cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-                why = "timeout" if is_timeout else "cancelled" if is_cancelled else "error"
-                self._history.withdrew(LINE, self._who, why)
+                self._history.withdrew(LINE, self._who, why_withdrawn(error))
             raise
 
     @asynccontextmanager
@@ -213,9 +208,4 @@ async def look_at_the_end(plan: Plan, process: Process) -> None:
     await plan.done.wait()
     expected = (ConnectFailed, SessionError, ConnectionLossError)
     await insist(plan.world, process, look, expected=expected, pause=0.01)
-    if lost := plan.acknowledged.difference(names):
-        plan.world.violation("rw-lost", f"updates are lost: {sorted(lost)}")
-    if made_up := set(names) - plan.attempted:
-        plan.world.violation("rw-lost", f"updates are made up: {sorted(made_up)}")
-    if len(set(names)) < len(names):
-        plan.world.violation("rw-lost", f"updates are repeated: {names}")
+    check_updates(plan.world, "rw-lost", names, plan.attempted, plan.acknowledged)

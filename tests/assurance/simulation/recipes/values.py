@@ -40,7 +40,7 @@ from aiolead.errors import (
 )
 from aiolead.testing.simulation import Process, World
 from aiolead.types import Codec
-from tests.assurance.simulation.programs import claimed, end_of_session, insist
+from tests.assurance.simulation.programs import claimed, end_of_session, insist, start_each
 
 COUNTER, VALUE, NUMBERS = "/values/counter", "/values/words", "/values/numbers"
 CONFIG, TREE = "/config", "/tree"
@@ -77,8 +77,8 @@ def may_be_applied(error: AioleadError) -> bool:
 async def count(world: World) -> None:
     """Three or four processes that count, and an auditor."""
     plan = Plan(world)
-    for number in range(world.rng("count").choice((3, 4))):
-        plan.busy += world.start(f"p{number}", partial(counting, plan))
+    count = world.rng("count").choice((3, 4))
+    plan.busy = len(start_each(world, "p", count, partial(counting, plan)))
     world.start("auditor", partial(auditor, plan))
 
 
@@ -171,8 +171,7 @@ async def auditor(plan: Plan, process: Process) -> None:
 async def named(world: World) -> None:
     """Three or four processes, and two names."""
     plan = Plan(world)
-    for number in range(world.rng("named").choice((3, 4))):
-        world.start(f"p{number}", partial(bearer, plan))
+    start_each(world, "p", world.rng("named").choice((3, 4)), partial(bearer, plan))
 
 
 async def bearer(plan: Plan, process: Process) -> None:
@@ -214,10 +213,8 @@ async def bear(
 async def mirror(world: World) -> None:
     """Two processes that write, and two that follow."""
     plan = Plan(world)
-    for number in range(2):
-        plan.busy += world.start(f"w{number}", partial(writer, plan))
-    for number in range(2):
-        world.start(f"f{number}", partial(follower, plan))
+    plan.busy = len(start_each(world, "w", 2, partial(writer, plan)))
+    start_each(world, "f", 2, partial(follower, plan))
     if not plan.busy:
         plan.done.set()
 
