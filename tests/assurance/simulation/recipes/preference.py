@@ -40,7 +40,7 @@ class Plan:
     stable_for: float
     priorities: dict[str, int] = field(default_factory=dict)  # by process
     asked: tuple[str, float] | None = None  # the last one that was asked to resign, and when
-    waiting: set[anyio.CancelScope] = field(default_factory=set)  # those of turns
+    waiting: dict[anyio.CancelScope, None] = field(default_factory=dict)  # in order: those of turns
     is_settled: bool = False
 
     def is_best(self, process: Process) -> bool:
@@ -105,7 +105,7 @@ async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> Non
         world.may_be_cancelled(process, LINE, process.name) as scope,
         suppress(TenureLost, ConnectionLossError),
     ):
-        plan.waiting.add(scope)
+        plan.waiting[scope] = None
         try:
             async with turn as term:
                 assert term is not None
@@ -113,7 +113,7 @@ async def take_turn(plan: Plan, process: Process, client: aiolead.Client) -> Non
                     world.history.reached(STEPPED_BACK)
                 await lead(plan, process, term)
         finally:
-            plan.waiting.discard(scope)
+            plan.waiting.pop(scope, None)
     await end_of_session(client)
     pause = 0.001 if world.is_healed else rng.uniform(0.0, 0.5)
     await anyio.sleep(pause * tau)
