@@ -1,4 +1,4 @@
-"""What places are made of, besides their znodes: an alarm, and several deletes as one."""
+"""The parts of places besides their znodes: an alarm, and several deletes as one."""
 
 from __future__ import annotations
 

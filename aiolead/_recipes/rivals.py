@@ -164,7 +164,7 @@ class TimeLimit:
     """The time limit of one acquisition: gets the place in time, or says why it has not.
 
     Attributes:
-        place: what it has tried to get; None before.
+        place: the place that it has tried to get; None before.
     """
 
     __slots__ = (

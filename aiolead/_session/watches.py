@@ -231,8 +231,8 @@ class WatchRegistry:
     def join_armed(self, slot: WatchSlot, path: str, label: str) -> bool:
         """Arm a new slot beside those that reads of a znode's data have armed, without a request.
 
-        Return False if there are none. What they would be notified of is what the slot is notified
-        of, from now on: the server has one watch for all of them.
+        Return False if there are none. From now on an event fires all of them: the server has one
+        watch for them.
         """
         there = self._armed[WatchKind.DATA].get(path)
         if there is None or not any(each.is_of_data for each in _all(there)):
