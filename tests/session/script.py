@@ -269,7 +269,8 @@ class Script:
     ) -> Call[Any]:
         kind = WatchKind.CHILD if isinstance(request, requests.GetChildren) else WatchKind.DATA
         path = request.path
-        arming = slot and self.machine.watches.begin(slot, path, path, kind)
+        watches, is_of_data = self.machine.watches, isinstance(request, requests.GetData)
+        arming = slot and watches.begin(slot, path, path, kind, is_of_data=is_of_data)
         return self.submit(Call(request.op, encode_body(request), parse, path=path, arming=arming))
 
     def write(self, path: str = "/w") -> Call[Any]:

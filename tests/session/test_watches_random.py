@@ -117,6 +117,20 @@ class World:
     def watch(self, read: str, path: str) -> None:
         self.watchers[self.script.watch(read, path)] = (read, path)
 
+    def join(self, path: str) -> None:
+        """Read and watch a znode; a second watch joins what reads of its data have armed."""
+        self.create(path)
+        self.watch("get", path)
+        self.exchange()
+        armed = (w for w, of in self.watchers.items() if of == ("get", path))
+        other = next((w for w in armed if w.slot.kind is WatchKind.DATA), None)
+        watcher = Watcher(self.script)
+        is_armed = self.script.machine.watches.join_armed(watcher.slot, path, path)
+        assert is_armed is (other is not None)
+        if other is not None:
+            watcher.call = other.call
+            self.watchers[watcher] = ("get", path)
+
     def drop(self, number: int) -> None:
         if self.watchers:
             watcher = list(self.watchers)[number % len(self.watchers)]
@@ -234,6 +248,7 @@ STEP = st.one_of(
     st.tuples(st.just("close"), NUMBER),
     st.tuples(st.just("watch"), st.sampled_from(list(READS)), PATH),
     st.tuples(st.just("drop"), NUMBER),
+    st.tuples(st.just("join"), PATH),
     st.tuples(st.sampled_from(["create", "delete", "set"]), PATH),
     st.tuples(st.sampled_from(["send", "receive", "exchange", "disconnect", "connect", "expire"])),
 )
