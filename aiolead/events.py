@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ._util.escaping import as_line, get_logger, lasting, shown_session
+from ._util.escaping import as_line, get_logger, lasting, repr_with_session, shown_session
 from .errors import LossReason
 
 __all__ = ["Event", "EventName"]
@@ -84,6 +84,9 @@ class Event:
     session_id: int = 0
     path: str = ""
     fields: Mapping[str, Field] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
     def __str__(self) -> str:
         line = _LINES[self.name]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from ._util.escaping import described, unless_invalid
+from ._util.escaping import described, repr_with_session, unless_invalid
 from .errors import ConfigurationError
 from .paths import format_host
 
@@ -378,6 +378,9 @@ class SessionCredentials:
     last_zxid: int = 0
     is_detached: bool = False
 
+    def __repr__(self) -> str:
+        return repr_with_session(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
@@ -493,3 +496,6 @@ class Participant:
     is_holder: bool
     is_revocation_requested: bool = False
     is_ready: bool = True
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)

@@ -13,7 +13,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, final
 
 from .._session.machine import SessionMachine
-from .._util.escaping import get_logger, in_words, shown_session
+from .._util.escaping import get_logger, in_words, repr_with_session, shown_session
 from .._wire.codes import op_name
 from ..events import EventHub, EventName, EventSink, Limit, next_report
 from ..model import SessionState
@@ -87,6 +87,9 @@ class ClientStatistics:
     renewals: int
     late_renewals: int
     slowest_renewal: float
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
 
 class Outage:

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import NoReturn, final
 
 from .._session.overdue import Overdue
-from .._util.escaping import as_line, described, shown_session
+from .._util.escaping import as_line, described, repr_with_session, shown_session
 from ..errors import ConfigurationError, LossReason, UsageError
 
 faulthandler: ModuleType | None
@@ -55,6 +55,9 @@ class OverdueHold:
     session_id: int
     reason: LossReason | None
     remaining: float
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
     def __str__(self) -> str:
         if self.reason is None:

@@ -21,6 +21,7 @@ from .._util.contender_names import (
     leaders_of,
     leading,
 )
+from .._util.escaping import repr_with_session
 from .._util.misuse import check_worker
 from ..abc import CoordinationClient
 from ..errors import (
@@ -74,6 +75,9 @@ class ElectionState:
     leaders: tuple[Participant, ...]
     session_id: int
     is_current: bool = True
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
     @property
     def leader(self) -> Participant | None:
@@ -231,6 +235,9 @@ class CampaignState:
     term: Term | None = None
     reason: LossReason | None = None
     rank: int | None = None
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
     @property
     def is_next(self) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import final
 
+from .._util.escaping import repr_with_session
 from ..abc import CoordinationClient
 from ..model import Stat
 from ..paths import join
@@ -38,6 +39,9 @@ class Member:
     czxid: int
     mzxid: int
     since: float
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
 
 class ChangeKind(enum.Enum):

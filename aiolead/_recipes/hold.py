@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 
 from .._client.fast import Wakeup, wait_shielded
-from .._util.escaping import in_seconds
+from .._util.escaping import in_seconds, repr_with_session
 from .._util.internal_errors import call_back
 from ..abc import CoordinationClient, FencedClient, Hold
 from ..errors import (
@@ -233,6 +233,9 @@ class TenureStatistics:
     loss: LossReason | None
     is_released: bool
     is_revocation_requested: bool
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
 
 class Tenure:

@@ -21,7 +21,7 @@ from typing import ClassVar, Self
 import anyio
 import anyio.lowlevel
 
-from .._util.escaping import in_seconds
+from .._util.escaping import in_seconds, repr_with_session
 from ..abc import CoordinationClient, Reply, Watch
 from ..errors import (
     AcquireTimeout,
@@ -558,6 +558,9 @@ class NodeState:
     path: str | None
     czxid: int | None
     session_id: int
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
 
 class PersistentNode(AsyncIterable[NodeState]):

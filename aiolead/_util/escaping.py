@@ -10,7 +10,7 @@ come from `get_logger`
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import logging
@@ -107,6 +107,20 @@ def lasting(seconds: float) -> str:
 def shown_session(session_id: int) -> str:
     """A session id as the servers show it. Those of servers with an id above 127 are negative."""
     return f"0x{session_id & (1 << 64) - 1:x}"
+
+
+def repr_with_session(value: Any) -> str:
+    """The repr of a dataclass, with its `session_id` as the servers show it."""
+    from dataclasses import fields
+
+    shown = (
+        f"{each.name}={shown_session(value.session_id)}"
+        if each.name == "session_id"
+        else f"{each.name}={getattr(value, each.name)!r}"
+        for each in fields(value)
+        if each.repr
+    )
+    return f"{type(value).__qualname__}({', '.join(shown)})"
 
 
 def get_logger(name: str) -> logging.Logger:

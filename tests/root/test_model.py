@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from wire.golden import FOLDER
 
-from aiolead import SASL, TLS, model
+from aiolead import SASL, TLS, events, model, types
 from aiolead._client.api.operations import Scope
 from aiolead._recipes.recipe import checked_acl
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
@@ -241,3 +241,20 @@ def test_samples_have_every_value() -> None:
 
 def test_watch_event_has_no_zxid_by_default() -> None:
     assert WatchEvent(EventType.CREATED, "/a").zxid == -1
+
+
+OF_SESSIONS = [
+    value
+    for module in (model, events, types)
+    for value in (getattr(module, name) for name in dir(module))
+    if dataclasses.is_dataclass(value)
+    and "session_id" in (field.name for field in dataclasses.fields(value))
+]
+
+
+@pytest.mark.parametrize("of_session", OF_SESSIONS, ids=lambda value: value.__name__)
+def test_repr_has_the_session_id_as_the_servers_show_it(of_session: type) -> None:
+    value = object.__new__(of_session)
+    for field in dataclasses.fields(of_session):
+        object.__setattr__(value, field.name, -2 if field.name == "session_id" else None)
+    assert "session_id=0xfffffffffffffffe" in repr(value)

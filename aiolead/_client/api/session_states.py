@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio
 import anyio.lowlevel
 
+from ..._util.escaping import repr_with_session
 from ...errors import UsageError
 from ...model import SessionState
 from ..core import Core
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +24,9 @@ class SessionChange:
 
     state: SessionState
     session_id: int
+
+    def __repr__(self) -> str:
+        return repr_with_session(self)
 
 
 class SessionStates(AsyncIterator[SessionChange]):
