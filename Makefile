@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SOURCES := aiolead tests examples benchmarks docs/conf.py docs/_site noxfile.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types docs coverage soak bench system-packages clean
+.PHONY: help demo test test-all lint types docs coverage soak pictures bench system-packages
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,10 @@ docs: $(VENV)/.dev ## Builds the site from the pages and the docstrings, into bu
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site
 	@echo "file://$(CURDIR)/build/site/index.html"
 
+pictures: $(VENV)/.dev ## Takes the screenshots in docs/pictures again, with Chromium, on a quiet machine.
+	$(BIN)/python docs/_site/dashboard_picture.py docs/pictures/dashboard.png docs/pictures/dashboard-path.png
+	$(BIN)/python docs/_site/demo_picture.py docs/pictures/demo.svg
+
 coverage: $(VENV)/.dev ## The lines and branches that `make test` reaches; BEFORE=another.json compares.
 	@$(MAKE) --no-print-directory system-packages
 	$(BIN)/python -m coverage erase
@@ -94,10 +98,6 @@ FOR ?= test
 
 system-packages: $(VENV)/.test ## Installs what tests use, as root with apt: FOR=test (ZooKeeper, Java), test-all or bench.
 	@tests/tools/system-packages $(BIN)/python $(FOR)
-
-clean: ## Removes the environment and what tools left behind.
-	rm -rf $(VENV) soak-report screenshots benchmark-report fuzz-corpus fuzz-findings build dist \
-		.coverage .hypothesis .import_linter_cache .mypy_cache .nox .pytest_cache .ruff_cache
 
 # The stamps say what the environment holds; it is updated when the project's metadata change.
 
