@@ -293,8 +293,7 @@ class Levers:
         lines = self.world.lines
         if lines and self.leader is not None:
             line = lines[min(int(amount * len(lines)), len(lines) - 1)]
-            for process in self.world.alive():
-                self.world.revoke(process, line)
+            self.world.revoke(None, line)
             for path in self.world.witness.below(line):
                 self._ensemble.delete(path)
             self._ensemble.delete(line)

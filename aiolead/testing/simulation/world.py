@@ -324,13 +324,15 @@ class World:
         if event is not None and process.is_alive:
             event.set()
 
-    def revoke(self, process: Process, line: str | None = None) -> None:
+    def revoke(self, process: Process | None, line: str | None = None) -> None:
         """An operator takes away what a process holds, or waits for: in one line or in all.
 
-        A line may be a claim: then it counts with the path that it is in, too.
+        A line may be a claim: then it counts with the path that it is in, too. None: all processes,
+        also those that have ended, whose znodes may still be there.
         """
         for (name, where), contenders in self._turns.items():
-            if name == process.name and line in (None, where, where.rpartition("/")[0]):
+            is_aimed_at = process is None or name == process.name
+            if is_aimed_at and line in (None, where, where.rpartition("/")[0]):
                 for contender in contenders:
                     self.history.revoked(where, contender)
 
