@@ -112,6 +112,7 @@ def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: 
         command.signal(signal.SIGKILL)
         assert command.finish() == 137
     server.slow_down(0)
+    until(lambda: not server.connections, "the server has answered what the killed one had asked")
     known, before = file.read_bytes().count(b"\n"), server.requests["GET_DATA"]
     assert known < len(LARGE)
     assert run("export /app --resume --file", str(file), hosts=hosts) == prints(
