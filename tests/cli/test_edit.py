@@ -173,15 +173,18 @@ def test_editor_has_the_terminal_and_its_keys(run: Run, somewhere: str, tmp_path
         terminal.wait_for("what is new?")
         terminal.type("\x1a")
         terminal.wait_for("Stopped")
+        terminal.wait_for("prompt> ", times=2)  # or else the shell may lose what is typed
         terminal.type("fg\n")
         terminal.wait_for("edit /a", times=3)  # typed, stopped, continued
         terminal.type("new data\n")
         terminal.wait_for("/a has version 1")
+        terminal.wait_for("prompt> ", times=3)
         terminal.type(f"{sys.executable} -m aiolead edit /a; echo code $?\n")
         terminal.wait_for("what is new?", times=2)
         terminal.type("\x03")
         terminal.wait_for("the editor ended with signal 2: nothing is written")
         terminal.wait_for("code 1")
+        terminal.wait_for("prompt> ", times=4)
         terminal.type("exit\n")
         assert terminal.finish() == 0
     assert shown(run, "get /a") == ["new data"]
