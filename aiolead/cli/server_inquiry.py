@@ -162,7 +162,7 @@ class Inquirer:
         except BaseException as error:
             # A handshake that fails does not close the connection.
             await anyio.aclose_forcefully(stream)
-            if isinstance(error, anyio.EndOfStream | anyio.BrokenResourceError):
+            if isinstance(error, _CLOSED):
                 raise ssl.SSLError("the connection was closed during the handshake") from error
             raise
 
@@ -194,6 +194,10 @@ class Inquirer:
 def tls_reason(error: ssl.SSLError) -> str:
     """The name that OpenSSL gives to an error; empty if the error is not OpenSSL's."""
     return getattr(error, "reason", None) or ""
+
+
+_CLOSED = (anyio.EndOfStream, anyio.BrokenResourceError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""The reports that the other end hung up, which depend on the version of OpenSSL."""
 
 
 async def _connect_tcp(host: str, port: int) -> ByteStream:
