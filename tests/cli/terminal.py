@@ -68,6 +68,16 @@ class Terminal:
         until(is_shown, f"{text} is shown")
         return shown
 
+    def wait_stopped(self) -> None:
+        """Waits as `OnTerminal.wait_stopped` does."""
+
+        def is_ready() -> bool:
+            screen = self.screen()
+            stopped = [number for number, line in enumerate(screen) if "Stopped" in line]
+            return bool(stopped) and "$" in screen[stopped[-1] + 1 :]
+
+        until(is_ready, "the shell has its prompt behind the stopped job")
+
     def __enter__(self) -> Self:
         return self
 

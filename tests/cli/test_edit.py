@@ -172,8 +172,7 @@ def test_editor_has_the_terminal_and_its_keys(run: Run, somewhere: str, tmp_path
         terminal.type(f"{sys.executable} -m aiolead edit /a\n")
         terminal.wait_for("what is new?")
         terminal.type("\x1a")
-        terminal.wait_for("Stopped")
-        terminal.wait_for("prompt> ", times=2)  # or else the shell may lose what is typed
+        terminal.wait_stopped("prompt> ")
         terminal.type("fg\n")
         terminal.wait_for("edit /a", times=3)  # typed, stopped, continued
         terminal.type("new data\n")

@@ -200,7 +200,7 @@ def test_ctrl_z_stops_and_fg_continues(shell: OnTerminal, tool: str, reads: bool
     if reads and "aiolead" in tool:
         until(lambda: has_terminal(shell), "the command has the terminal")
     shell.type("\x1a")
-    shell.wait_for("Stopped")
+    shell.wait_stopped("\n$ ")
     is_back(shell)
     Path("go").touch()
     assert "done2" not in shell.shown
@@ -215,7 +215,7 @@ def test_ctrl_z_and_bg_continue_in_the_background(shell: OnTerminal, tool: str) 
     shell.type(f"{tool} sh -c 'echo up$((1+1)); {work}; echo done$((1+1)) >&2'\n")
     shell.wait_for("up2")
     shell.type("\x1a")
-    shell.wait_for("Stopped")
+    shell.wait_stopped("\n$ ")
     shell.type("bg\n")
     is_back(shell)
     Path("go").touch()

@@ -484,7 +484,7 @@ def test_stopped_table_gives_the_terminal_back(terminal: Terminal, somewhere: st
         for _ in range(2):
             terminal.type("C-z")
             # The shell's screen, on which lines are typed and echoed.
-            terminal.wait_for("Stopped")
+            terminal.wait_stopped()
             terminal.type("stty -a | grep -o -w -e -icanon -e -echo; echo then $?", "Enter")
             screen = terminal.wait_for("then 1")
             assert not any("held by" in line for line in screen)
@@ -495,7 +495,7 @@ def test_stopped_table_gives_the_terminal_back(terminal: Terminal, somewhere: st
             terminal.type("x")
             terminal.wait_for("connected")
         terminal.type("C-z")
-        terminal.wait_for("Stopped")
+        terminal.wait_stopped()
         terminal.type("clear; bg", "Enter")
         # In the background, it leaves the terminal to the shell.
         terminal.type("echo is it $((20 + 1))", "Enter")

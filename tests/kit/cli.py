@@ -323,6 +323,19 @@ class OnTerminal:
         with self._news:
             assert self._news.wait_for(lambda: self.shown.count(text) >= times, WITHIN), self.shown
 
+    def wait_stopped(self, prompt: str) -> None:
+        """Waits until a shell has reported a stopped job, and has drawn its prompt behind that.
+
+        Before, it changes the mode of the terminal, and may lose what is typed.
+        """
+        with self._news:
+
+            def is_ready() -> bool:
+                _, stopped, behind = self.shown.rpartition("Stopped")
+                return bool(stopped) and prompt in behind
+
+            assert self._news.wait_for(is_ready, WITHIN), self.shown
+
     def finish(self) -> int:
         """Waits for its end; returns its status, as shells do."""
         code = self.process.wait(WITHIN)
