@@ -14,6 +14,7 @@ kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit, or that nobody recognizes
 hold                     acquiring, across lost connections and sessions; a time of holding
+place_parts              the common part of places that wait by an alarm; no lock needs it
 holding                  the `async with` that acquires, and releases behind its body
 view, reading            latest-value views; reads that show all applied writes
 beside                   a function that runs beside the body of an `async with`

@@ -1,4 +1,4 @@
-"""The parts of places besides their znodes: an alarm, and several deletes as one."""
+"""The parts of places that wait: an alarm, several deletes as one, and what such places share."""
 
 from __future__ import annotations
 
