@@ -278,7 +278,9 @@ class RateLimit(Recipe):
             ready = share.ready(n, now, self._max_age)
             if ready is None:
                 # The last write is not believed for long: the numbers may be changed.
-                if now < share.sent + self._max_age and deadline < share.earliest(n):
+                # A task that asked before it was sent may use what it has left in the bucket.
+                is_recent = now < share.sent + self._max_age
+                if is_recent and max(deadline, share.sent) < share.earliest(n):
                     return False
                 # The answer to a try came too late.
                 if has_taken and now > deadline:

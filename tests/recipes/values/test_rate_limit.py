@@ -217,6 +217,28 @@ async def test_one_write_serves_all_tasks_that_wait(server: EmbeddedServer, clie
     assert server.requests["CREATE2"] + server.requests["SET_DATA"] <= 4
 
 
+@watches_the_bytes
+@virtually
+async def test_try_behind_another_one_is_allowed_what_that_has_left() -> None:
+    """A share is a multiple of its task's number, and may leave nothing for those behind it."""
+    async with embedded() as server:
+        link = Link(server)
+        async with link.connect() as client, anyio.create_task_group() as tasks:
+            limit = RateLimit(client, PATH, rate=0.001, burst=9)
+            results: dict[int, bool] = {}
+
+            async def call(n: int) -> None:
+                results[n] = await limit.try_acquire(n)
+
+            # Both ask before the first one has read what there is.
+            link.stall("to_client")
+            for n in (2, 1):
+                tasks.start_soon(call, n)
+                await passes(0.1)
+            link.heal()
+        assert results == {2: True, 1: True}
+
+
 @on_virtual_server
 async def test_refusals_and_idle_limits_send_nothing(
     server: EmbeddedServer, client: Client
