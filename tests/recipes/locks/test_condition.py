@@ -514,14 +514,23 @@ async def put_signal(client: Client, name: str, *, with_child: bool = False) -> 
 
 
 async def test_signals_of_waiters_that_are_gone_are_deleted_and_wake_nobody(a: Client) -> None:
+    woken: list[int] = []
+
+    async def wake() -> None:
+        await joined(a, SIGNALS, 0)
+        async with Condition(a, PATH) as notifier:
+            woken.append(await notifier.notify())  # whoever waits, still waits
+
     async with Condition(a, PATH) as held:
         await a.ensure_path(WAITERS)
         await put_signal(a, ORPHAN)
         assert await held.notify() == 0
         await joined(a, SIGNALS, 0)
         await put_signal(a, ORPHAN.replace("-1-", "-2-"))
-        assert not await held.wait(timeout=0.1)
-        await joined(a, SIGNALS, 0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wake)
+            assert await held.wait()
+        assert woken == [1]
 
 
 @pytest.mark.parametrize("name", [FOREIGN, ORPHAN], ids=["foreign", "orphan"])
