@@ -304,10 +304,13 @@ def warnings_reported(reporter: Reporter) -> Iterator[None]:
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if not hasattr(record, "aiolead_event"):
+            arguments = record.args if isinstance(record.args, tuple) else ()
+            errors = [each for each in arguments if isinstance(each, BaseException)]
+            # `sync_before` sends it. The read behind it is refused as well, and reported.
+            is_sync = any(getattr(each, "request", "") == "SYNC" for each in errors)
+            if not (hasattr(record, "aiolead_event") or is_sync):
                 reporter.error(record.getMessage(), event="warning", logger=record.name)
-                arguments = record.args if isinstance(record.args, tuple) else ()
-                _REPORTED.update(each for each in arguments if isinstance(each, BaseException))
+                _REPORTED.update(errors)
 
     handler = Handler(logging.WARNING)
     logger = get_logger("aiolead")

@@ -268,6 +268,12 @@ def granting(timeout: int, was_asked: threading.Event) -> Behaviour:
     return behave
 
 
+def hanging_up(link: Link) -> None:
+    """Grants sessions, and closes the connection at each request."""
+    _greet(link, link.frame())
+    link.frame()
+
+
 def _speak(label: str, answer: Callable[[int], tuple[int, bytes]]) -> Behaviour:
     """Answers words with hostile values, and speaks ZooKeeper's protocol.
 

@@ -233,6 +233,17 @@ def test_hostile_admin_server_is_reported(run: Run, body: bytes) -> None:
                 assert objects(out)
 
 
+def test_refused_read_is_reported_once(run: Run) -> None:
+    """The `sync` before it is refused as well."""
+    with HostileServer(hostile.hanging_up) as server:
+        code, out, err = run("get /l --session-timeout 1", hosts=server.hosts)
+        assert (code, out, len(err)) == (exits.UNAVAILABLE, [], 1)
+        assert err[0].startswith("aiolead: GET_DATA /l of 15 bytes is refused: ")
+        code, out, err = run("sync /l --session-timeout 1", hosts=server.hosts)
+        assert (code, out, len(err)) == (exits.UNAVAILABLE, [], 1)
+        assert err[0].startswith("aiolead: SYNC /l of 14 bytes is refused: ")
+
+
 def test_dashboard_survives_a_hostile_admin_server(embedded: str) -> None:
     port = int(embedded.rpartition(":")[2])
     behave = hostile.before(port, {b"srvr": SRVR, b"mntr": b""})
