@@ -127,6 +127,13 @@ class Feed:
             revision = await self.changed(revision)
         return revision
 
+    async def check_access(self) -> None:
+        """Raise `NoAuthError` if a path may not be listed, before anything else is done."""
+        for path in self._paths:
+            # `run` waits for what does not exist, and for what is not connected.
+            with suppress(NoNodeError, ConnectionLossError, SessionExpiredError):
+                await self._client.get_children(path)
+
     async def run(self) -> None:
         """Read, watch and ask, until cancelled. Once.
 

@@ -28,6 +28,7 @@ from kit.raw_client import RawClient
 from aiolead import ACL
 from aiolead._recipes.dead_letters import encode_letter
 from aiolead._util.token_bucket import Numbers, Write
+from aiolead.cli import exits
 from aiolead.cli.dashboard.connections import (
     MOST_ADMITTED,
     MOST_STREAMS,
@@ -177,6 +178,19 @@ def test_taken_port_is_reported(open_one: Served) -> None:
     code, out, err = outcome("dashboard", "--listen", taken, hosts=hosts)
     assert (code, out) == (1, [])
     assert err == [f"aiolead: cannot listen on {taken}: Address already in use (see: --listen)"]
+
+
+def test_unreadable_path_is_reported_before_the_address(embedded: str) -> None:
+    with RawClient(embedded) as raw:
+        raw.create("/unreadable", acl=(ACL.world(Permission.DELETE),))
+        try:
+            listen = ("--listen", "127.0.0.1:0")
+            code, out, err = outcome("dashboard", "/unreadable", *listen, hosts=embedded)
+        finally:
+            raw.delete("/unreadable")
+    assert (code, out) == (exits.REFUSED, [])
+    (line,) = err
+    assert line.startswith("aiolead: not allowed by the znode's ACL: /unreadable (--auth or --sasl")
 
 
 # --- pages ---------------------------------------------------------------------------------------

@@ -74,6 +74,7 @@ def dashboard(
 
         servers = await all_servers(client, listed, secure=inquirer.is_encrypted)
         feed = Feed(client, paths, scene, inquirer=inquirer, servers=servers)
+        await feed.check_access()
         server = DashboardServer(client, feed)
         show, notify = common.show, common.reporter.notice
         await server.serve(host, port, allow_host, token, made_up, show=show, notify=notify)
