@@ -288,10 +288,10 @@ class PendingDelete:
     """The delete of one znode, over as many connections as it takes. A `Departure`.
 
     `request` is the delete; or, with `delete`, a write that proves whose znode it is. That is
-    called with its answer, and sends the delete, or returns None if the znode is another's. If an
-    answer is lost, or the server is overloaded, or the proof is refused, the client runs `pay`,
-    which deletes later and raises a refusal. `over` is called synchronously when nothing is left to
-    do.
+    called with its answer, and sends the delete, or returns None if the znode is another's. The
+    answer to `request` closes `watch`: a delete fires it, and only a failed one leaves it behind.
+    If an answer is lost, or the server is overloaded, or the proof is refused, the client deletes
+    later, as `naming` does it. `over` is called synchronously when nothing is left to do.
     """
 
     __slots__ = (
@@ -300,9 +300,9 @@ class PendingDelete:
         "_delete",
         "_error",
         "_is_awaited",
+        "_naming",
+        "_node",
         "_over",
-        "_path",
-        "_pay",
         "_request",
         "is_done",
     )
@@ -310,22 +310,26 @@ class PendingDelete:
     def __init__(
         self,
         client: CoordinationClient,
-        path: str,
+        naming: Naming,
+        node: RegisteredNode,
         request: Reply[Any],
-        pay: Callable[[], Awaitable[object]],
         over: Callable[[], object],
         delete: Callable[[Any], Reply[None] | None] | None = None,
+        *,
+        watch: Watch | None = None,
     ) -> None:
         self._client = client
-        self._path = path
+        self._naming = naming
+        self._node = node
         self._request = request
         self._delete = delete
-        self._pay = pay
         self._over = over
         self._callbacks: tuple[Callable[[], object], ...] = ()
         self._error: AioleadError | None = None
         self._is_awaited = False
         self.is_done = False
+        if watch is not None:
+            request.add_done_callback(watch.close)
         request.add_done_callback(self._answered)
 
     def error(self) -> AioleadError | None:
@@ -354,11 +358,11 @@ class PendingDelete:
         if is_proof_refused or action in (Action.RECONNECT, Action.PAUSE):
             self._spawn_payment()
         else:
-            self._end(refused_release(self._path, error) or error)
+            self._end(refused_release(self._node.path, error) or error)
 
     def _proven(self, request: Reply[None] | None) -> None:
         if request is None:
-            self._end(NoNodeError(self._path))
+            self._end(NoNodeError(self._node.path))
         else:
             self._request = request
             request.add_done_callback(self._answered)
@@ -370,11 +374,11 @@ class PendingDelete:
         error = self._request.error()
         if error is not None and action_for(error, Step.RELEASE) is Action.PAUSE:
             await anyio.sleep(pause(self._client, error))
-        await self._pay()
+        await delete_until_gone(self._client, self._naming, self._node)
 
     def _paid(self, error: AioleadError | None) -> None:
         # Unknown who deleted the znode: the lost delete may have been applied.
-        self._end(refused_release(self._path, error))
+        self._end(refused_release(self._node.path, error))
 
     def _end(self, error: AioleadError | None) -> None:
         self._error = error
@@ -475,24 +479,6 @@ async def delete_until_gone(
     await until_done(client, node.session_id, partial(naming.delete_if_ours, node))
 
 
-def plain_delete(
-    client: CoordinationClient,
-    naming: Naming,
-    node: RegisteredNode,
-    watch: Watch | None,
-    over: Callable[[], object],
-    *,
-    version: int = -1,
-) -> Departure:
-    """A pending delete that begins with the delete itself."""
-    delete = client.delete(node.path, version=version)
-    if watch is not None:
-        # The delete fires the watch; only a failed one leaves it behind.
-        delete.add_done_callback(watch.close)
-    later = partial(delete_until_gone, client, naming, node)
-    return PendingDelete(client, node.path, delete, later, over)
-
-
 def proven_delete(
     client: CoordinationClient,
     naming: Naming,
@@ -509,11 +495,8 @@ def proven_delete(
     another one, and the answer shows whether it was ours.
     """
     proof = client.set(node.path, data, version=version)
-    if watch is not None:
-        proof.add_done_callback(watch.close)
-    later = partial(delete_until_gone, client, naming, node)
     delete = partial(_delete_proven, client, node)
-    return PendingDelete(client, node.path, proof, later, over, delete)
+    return PendingDelete(client, naming, node, proof, over, delete, watch=watch)
 
 
 def _delete_proven(
@@ -613,7 +596,8 @@ class Sequential:
     def delete(
         self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Callable[[], object]
     ) -> Departure:
-        return plain_delete(self._client, self, node, watch, over)
+        delete = self._client.delete(node.path)
+        return PendingDelete(self._client, self, node, delete, over, watch=watch)
 
     async def delete_if_ours(self, node: RegisteredNode) -> None:
         await self._client.delete(node.path)
@@ -728,9 +712,11 @@ class Fixed:
     def delete(
         self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
     ) -> Departure:
+        client = self._client
         if not self._is_contended:
-            return plain_delete(self._client, self, node, watch, over)
-        return proven_delete(self._client, self, node, watch, over, data=data, version=0)
+            delete = client.delete(node.path)
+            return PendingDelete(client, self, node, delete, over, watch=watch)
+        return proven_delete(client, self, node, watch, over, data=data, version=0)
 
     async def delete_if_ours(self, node: RegisteredNode) -> None:
         await self._delete_if_shown(node, write_anyhow)

@@ -33,7 +33,6 @@ from ..errors import (
 )
 from ..model import ACL, Participant, Stat
 from ..paths import join
-from .errors import until_done
 from .exclusive import OneZnode
 from .hold import Place, Tenure
 from .holding import Contest, HoldingRecipe, TenureContext
@@ -91,10 +90,14 @@ class KeyNaming(Fixed):
         # The watch is closed first: it would report our own transaction as a loss.
         if watch is not None:
             watch.close()
-        client = self._client
-        proof = client.set(node.path, self._mark, version=0)
-        later = partial(until_done, client, node.session_id, partial(self._mark_later, node))
-        return PendingDelete(client, node.path, proof, later, over, partial(self._replace, node))
+        proof = self._client.set(node.path, self._mark, version=0)
+        return PendingDelete(self._client, self, node, proof, over, partial(self._replace, node))
+
+    async def delete_if_ours(self, node: RegisteredNode) -> None:
+        if node is self._finished:
+            await self._mark_later(node)
+        else:
+            await super().delete_if_ours(node)
 
     def _replace(self, node: RegisteredNode, stat: Stat) -> Reply[Any] | None:
         """Replace the znode by the mark; None if the one that was written is another's."""

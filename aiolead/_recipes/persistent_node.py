@@ -45,10 +45,10 @@ from .naming import (
     Departure,
     Fixed,
     Found,
+    PendingDelete,
     RegisteredNode,
     find_at,
     found_by,
-    plain_delete,
     proven_delete,
     until_sole,
 )
@@ -179,7 +179,8 @@ class Kept(Fixed):
                 client, self, node, watch, over, data=self.wanted, version=version
             )
         else:
-            departure = plain_delete(client, self, node, watch, over, version=version)
+            delete = client.delete(node.path, version=version)
+            departure = PendingDelete(client, self, node, delete, over, watch=watch)
         self._on_deleting(departure)
         return departure
 

@@ -11,7 +11,7 @@ import pytest
 from aiolead import errors
 from aiolead._recipes import errors as error_policy
 from aiolead._recipes.errors import Action, Step, action_for, may_be_applied
-from aiolead._recipes.naming import PendingDelete
+from aiolead._recipes.naming import Naming, PendingDelete, RegisteredNode
 from aiolead._recipes.place_parts import all_of
 from aiolead.abc import CoordinationClient
 from aiolead.errors import (
@@ -139,14 +139,11 @@ class Jobs:
         self.spawned += 1
 
 
-async def nothing() -> None:
-    pass
-
-
 def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[PendingDelete, Jobs]:
     jobs = Jobs()
-    client = cast(CoordinationClient, jobs)
-    return PendingDelete(client, path, cast(Any, Answer(error)), nothing, list), jobs
+    client, naming = cast(CoordinationClient, jobs), cast(Naming, None)
+    node = RegisteredNode(path, 0, 1, 1)
+    return PendingDelete(client, naming, node, cast(Any, Answer(error)), list), jobs
 
 
 REPEATED = (
@@ -188,11 +185,11 @@ def test_refused_delete_says_what_to_do() -> None:
 
 def test_several_refused_deletes_are_named_together() -> None:
     errors = [None, NoAuthError("/a"), NoNodeError("/b"), NoAuthError("/c")]
-    parts = [deletion(error, path)[0] for error, path in zip(errors, "0abc", strict=True)]
+    parts = [deletion(error, f"/{name}")[0] for error, name in zip(errors, "0abc", strict=True)]
     several = all_of(parts)
     assert several is not None
     for _ in range(2):
         refusal = several.error()
         assert isinstance(refusal, ReleaseError)
-        assert refusal.path == "a"
-        assert [note.split()[0] for note in refusal.__notes__] == ["c"]
+        assert refusal.path == "/a"
+        assert [note.split()[0] for note in refusal.__notes__] == ["/c"]
