@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .guardian.control import SessionGuardian
     from .net.host_sources import Hosts
     from .net.tls import TLS
-    from .sasl import SASL
+    from .sasl import SASL, Logins
     from .watchdog import Guard, Watchdog
 
 
@@ -190,59 +190,73 @@ def _assemble(options: Options) -> Connection:
 
 def _make_core(options: Options, rng: random.Random, opener: Opener, guard: Guard | None) -> Core:
     """Make the session: its machine, what connects it, and what owns both."""
-    logins = discover = None
+    logins = None
     if options.sasl is not None:
         from .sasl import Logins
 
         logins = Logins(options.sasl)
+    # The session's last client counted from 1 or from a random number. Answers to it may still be
+    # under way and must not match our requests; and its credentials may be older than its last one.
+    # Likewise the serials that make contenders' names unique.
+    is_new = options.resume is None
+    first_xid, first_serial = (
+        1 if is_new else rng.randint(1, largest) for largest in (MAX_XID, MAX_SERIAL)
+    )
+    return Core(
+        partial(_make_machine, options, first_xid, guard, logins),
+        partial(_make_supervisor, options, rng, opener, logins),
+        options.clock,
+        options.sinks,
+        first_serial=first_serial,
+        default_acl=options.default_acl,
+    )
+
+
+def _make_machine(
+    options: Options,
+    first_xid: int,
+    guard: Guard | None,
+    logins: Logins | None,
+    observer: SessionObserver,
+) -> SessionMachine:
+    times, limits = options.times, options.limits
+    return SessionMachine(
+        session_timeout=times.session_timeout,
+        auth=options.auth,
+        max_request=limits.max_request,
+        max_reply=limits.max_reply,
+        max_in_flight=limits.max_in_flight,
+        max_queued=limits.max_queued,
+        max_ephemeral_paths=limits.max_ephemeral_paths,
+        tick_time=times.tick_time,
+        grace_period=times.grace_period,
+        read_only=options.read_only,
+        resume=options.resume,
+        first_xid=first_xid,
+        engine=options.engine,
+        server_version=options.server_version,
+        observer=observer,
+        watchdog=None if guard is None else guard.overdue,
+        on_challenge=None if logins is None else logins.challenged,
+    )
+
+
+def _make_supervisor(
+    options: Options, rng: random.Random, opener: Opener, logins: Logins | None, core: Core
+) -> Supervisor:
+    discover = None
     if options.target.source is not None:
         from .net.host_sources import Discovery
 
         discover = partial(Discovery, options.target.source, once=options.observe_config)
-    times, limits, is_new = options.times, options.limits, options.resume is None
-    # The session's last client counted from 1 or from a random number. Answers to it may still be
-    # under way and must not match our requests; and its credentials may be older than its last one.
-    first_xid = 1 if is_new else rng.randint(1, MAX_XID)
-    # Likewise the serials that make contenders' names unique.
-    first_serial = 1 if is_new else rng.randint(1, MAX_SERIAL)
-
-    def make_machine(observer: SessionObserver) -> SessionMachine:
-        return SessionMachine(
-            session_timeout=times.session_timeout,
-            auth=options.auth,
-            max_request=limits.max_request,
-            max_reply=limits.max_reply,
-            max_in_flight=limits.max_in_flight,
-            max_queued=limits.max_queued,
-            max_ephemeral_paths=limits.max_ephemeral_paths,
-            tick_time=times.tick_time,
-            grace_period=times.grace_period,
-            read_only=options.read_only,
-            resume=options.resume,
-            first_xid=first_xid,
-            engine=options.engine,
-            server_version=options.server_version,
-            observer=observer,
-            watchdog=None if guard is None else guard.overdue,
-            on_challenge=None if logins is None else logins.challenged,
-        )
-
-    make_supervisor = partial(
-        Supervisor,
+    return Supervisor(
+        core,
         servers=options.target.servers,
         rng=rng,
         opener=opener,
         logins=logins,
         read_only=options.read_only,
         discover=discover,
-    )
-    return Core(
-        make_machine,
-        make_supervisor,
-        options.clock,
-        options.sinks,
-        first_serial=first_serial,
-        default_acl=options.default_acl,
     )
 
 

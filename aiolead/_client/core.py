@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -68,6 +67,19 @@ def _log_failure(error: AioleadError | None) -> None:
     # Every job ends with the client, and an `InternalError` has been logged.
     if error is not None and not isinstance(error, (ClientClosedError, InternalError)):
         logger.warning("a background job of the client failed: %s", error)
+
+
+process = object()
+"""A different object in each process that Python knows to be forked."""
+
+
+def _in_child() -> None:
+    global process
+    process = object()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
 
 
 class Core:
@@ -616,54 +628,3 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
             self._was_awaited = True
             if self._unseen is not None:
                 self._unseen.what = None
-
-
-# --- forks ---------------------------------------------------------------------------------------
-# A forked child inherits the connections, but must neither write to them nor read from them. There
-# they are replaced by `/dev/null`.
-
-process = object()
-"""A different object in each process that Python knows to be forked."""
-
-_sockets: dict[int, tuple[Any, Any]] = {}
-"""Both ends of each client connection, by descriptor: a number may be reused."""
-
-
-def _in_child() -> None:
-    global process
-    process = object()
-    nothing = os.open(os.devnull, os.O_RDWR)
-    try:
-        for fileno, ends in _sockets.items():
-            if _ends(fileno) == ends:
-                # Closing it would remove it from the event loop's epoll, which is the parent's as
-                # well; and the number might be reused before the stream closes it.
-                os.dup2(nothing, fileno)
-    finally:
-        os.close(nothing)
-    _sockets.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
-
-
-@contextlib.contextmanager
-def kept_from_children(raw: Any) -> Iterator[None]:
-    """While this is open, a forked process has no access to the connection of `raw`."""
-    fileno = -1 if raw is None else raw.fileno()
-    ends = _ends(fileno)
-    if ends is not None:
-        _sockets[fileno] = ends
-    try:
-        yield
-    finally:
-        _sockets.pop(fileno, None)
-
-
-def _ends(fileno: int) -> tuple[Any, Any] | None:
-    try:
-        with socket.socket(fileno=os.dup(fileno)) as sock:
-            return sock.getsockname(), sock.getpeername()
-    except OSError:
-        return None  # not connected, or no socket any more

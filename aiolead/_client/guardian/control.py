@@ -22,7 +22,8 @@ import anyio
 
 from ..._util.escaping import get_logger
 from ...errors import ConfigurationError
-from ..core import Core, kept_from_children
+from ..core import Core
+from ..net.fork_safety import kept_from_children
 from ..net.opener import Opener
 from ..net.supervisor import Supervisor
 from ..net.tls import TLS

@@ -18,8 +18,8 @@ from ..._util.internal_errors import internal_error
 from ..._util.racing import open_first
 from ...errors import AioleadError, AuthFailedError, InternalError
 from ...paths import format_host
-from ..core import kept_from_children
 from ..fast.carrier import Carrier
+from .fork_safety import kept_from_children
 from .four_letter_words import (
     Peer,
     find_full_server,
