@@ -11,7 +11,6 @@ heals every link, tells everybody to leave, and then
 
 from __future__ import annotations
 
-import inspect
 import os
 import random
 import socket
@@ -41,6 +40,7 @@ from aiolead.testing.history import History
 from aiolead.testing.invariants import Bounds
 
 from .checks import PATIENCE
+from .clients import eventually
 from .raw_client import RawClient
 from .selection import DebugLoop
 from .virtual_time import Link, VirtualClock
@@ -80,25 +80,6 @@ def a_lock(client: aiolead.Client, line: str, name: str) -> Recipe:
 
 def an_election(client: aiolead.Client, line: str, name: str) -> Recipe:
     return aiolead.Election(client, line, identity=name)
-
-
-async def eventually(condition: Callable[[], object], what: str, within: float = PATIENCE) -> None:
-    """Waits until a condition holds; fails, saying what did not come about, after some seconds.
-
-    Args:
-        condition: a function, or a coroutine function.
-        what: the condition in words.
-        within: in seconds.
-    """
-    deadline = anyio.current_time() + within
-    while True:
-        holds = condition()
-        if inspect.isawaitable(holds):
-            holds = await holds
-        if holds:
-            return
-        assert anyio.current_time() < deadline, f"not within {within} s: {what}"
-        await anyio.sleep(GLANCE)
 
 
 async def end_session(hosts: str, client: aiolead.Client) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from types import TracebackType
 from typing import Protocol, Self
 
 import pytest
@@ -103,12 +102,7 @@ class RawClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _type: object, exc: BaseException | None, _traceback: object) -> None:
         try:
             if exc is None:
                 self.call(CloseSession())

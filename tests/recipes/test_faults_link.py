@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import pytest
+from kit.clients import eventually
 from kit.faults import (
     AnyProxy,
     Arena,
     Contender,
     MemoryArena,
     an_election,
-    eventually,
     only_on,
     together,
 )

@@ -13,7 +13,8 @@ import anyio
 import anyio.to_thread
 import pytest
 from anyio.abc import ByteStream
-from kit.faults import Arena, Contender, MemoryArena, an_election, eventually, only_on
+from kit.clients import eventually
+from kit.faults import Arena, Contender, MemoryArena, an_election, only_on
 from kit.raw_client import RawClient
 from kit.virtual_time import embedded, virtually
 

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from kit.faults import Arena, Contender, a_lock, an_election, eventually, only_on, together
+from kit.clients import eventually
+from kit.faults import Arena, Contender, a_lock, an_election, only_on, together
 from session.script import Script
 
 import aiolead

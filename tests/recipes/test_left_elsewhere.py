@@ -18,6 +18,7 @@ import trio
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect
 from kit.every_recipe import HELD, Held
+from kit.selection import on_embedded
 from kit.tasks import in_ordinary_task
 from recipes.blocks import Block, Holder, enter, happens
 
@@ -39,8 +40,6 @@ from aiolead.errors import UsageError
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
 PATH = "/l"
-
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 
 
 @asynccontextmanager

@@ -17,7 +17,8 @@ from functools import partial
 
 import anyio.to_thread
 import pytest
-from kit.faults import TRIALS, Arena, Contender, an_election, eventually, only_on
+from kit.clients import eventually
+from kit.faults import TRIALS, Arena, Contender, an_election, only_on
 from kit.guards import MARGIN
 from kit.raw_client import RawClient
 

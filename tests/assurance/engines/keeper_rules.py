@@ -17,7 +17,6 @@ import struct
 import threading
 from collections import Counter
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 BASIC = frozenset({-11, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 22, 100})
@@ -67,12 +66,7 @@ class KeeperRules:
         assert self._ready.wait(10)
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(10)
 

@@ -23,7 +23,7 @@ from kit.clients import (
     names,
     watches_the_bytes,
 )
-from kit.selection import REAL_SERVERS
+from kit.selection import REAL_SERVERS, on_embedded
 from kit.virtual_time import Drop, Link, lost_message, passes, settled, with_virtual_server
 from recipes.blocks import enter
 
@@ -43,8 +43,6 @@ READY = f"{PATH}/ready"
 ONE, OTHER, OLDER = (f"{number:08x}-0000-4000-8000-000000000000" for number in (1, 2, 3))
 # With these permissions, a client may not write the path.
 NO_WRITE = [ACL.world(Permission.READ | Permission.CREATE | Permission.DELETE)]
-
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
 
 
 # --- the barrier ---------------------------------------------------------------------------------

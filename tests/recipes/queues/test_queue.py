@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator
-from contextlib import suppress
-from dataclasses import replace
 
 import anyio
 import pytest
@@ -20,12 +18,13 @@ from kit.clients import (
     in_memory,
     names,
 )
+from kit.faults import end_session
+from kit.selection import on_embedded
 from recipes.blocks import Holder, enter, happens
 
 from aiolead import (
     AcquireTimeout,
     Client,
-    ConnectionLossError,
     CreateMode,
     DelayQueue,
     Fenced,
@@ -36,12 +35,10 @@ from aiolead._recipes.queue_items import encode
 from aiolead.errors import (
     ClaimLost,
     ConfigurationError,
-    ConnectFailed,
     InvalidDataError,
     LossReason,
     QueueFullError,
     SequenceExhaustedError,
-    SessionError,
     UsageError,
 )
 from aiolead.testing import EmbeddedServer
@@ -50,9 +47,6 @@ from aiolead.types import Codec, QueueItem
 pytestmark = pytest.mark.timeout(60)
 
 PATH, CLAIMS = "/jobs", "/jobs-claims"
-
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
-"""For what the client decides, whatever the server."""
 
 
 @pytest.fixture
@@ -164,21 +158,9 @@ async def test_waiter_gets_a_released_item(server: ServerUnderTest, a: Client, b
             async with Queue(dead, PATH).get():
                 tasks.start_soon(consumer)
                 await anyio.sleep(0.05)
-                await end_session(server, dead)
+                await end_session(server.hosts, dead)
                 await anyio.sleep_forever()
     assert consumer.held.data == b"x"
-
-
-async def end_session(server: ServerUnderTest, client: Client) -> None:
-    """Ends a session as an operator can who knows its password, at once."""
-    # A client that resumes a session closes it only if the session was left to it.
-    credentials = replace(client.credentials, is_detached=True)
-    with anyio.fail_after(PATIENCE):
-        while client.session_id == credentials.session_id:
-            # The client, which is thrown out by this, comes back and throws this out.
-            with suppress(SessionError, ConnectFailed, ConnectionLossError):
-                await enter(connect(server, resume=credentials))
-            await anyio.sleep(0.01)
 
 
 @pytest.mark.only_zookeeper("a session that outlives its connection")
@@ -190,7 +172,7 @@ async def test_wait_goes_on_in_the_next_session(
         consumer = Holder(Queue(a, PATH).get(), span=0)
         tasks.start_soon(consumer)
         await eventually(lambda: len(a._core.machine.watches) == 2, "it waits")
-        await end_session(server, a)
+        await end_session(server.hosts, a)
         await a.ready()
         await Queue(b, PATH).put(b"x")
         await happens(consumer.entered)

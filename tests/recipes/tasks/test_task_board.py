@@ -9,6 +9,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually, names
+from kit.selection import on_embedded
 from kit.virtual_time import Link, passes, with_virtual_server
 from recipes.blocks import enter, happens
 
@@ -27,9 +28,6 @@ from aiolead.types import BoardView, Codec, TaskPhase, TaskResult, TaskState
 pytestmark = pytest.mark.timeout(60)
 
 PATH = "/board"
-
-on_embedded = pytest.mark.parametrize("server", ["embedded"], indirect=True)
-"""For what the client decides, whatever the server."""
 
 WAITING, WORKING, DONE, FAILED = TaskPhase
 
