@@ -14,11 +14,13 @@ The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
+
+import anyio
 
 from .._util.parsing import MalformedError, whole
 from ..abc import CoordinationClient, Reply, Watch
@@ -218,6 +220,36 @@ class _Question:
     front: Reply[None] | None
 
 
+class Tries:
+    """Tries of one client for permits take turns; made by `Backend.shared`.
+
+    Each stands in the queue until it is decided, and gives up behind another contender. Side by
+    side, all but one would be refused, however many permits are free. So that many refusals take no
+    longer than one, a refusal counts for all that asked before it was sent for.
+    """
+
+    __slots__ = ("__weakref__", "_asked", "_refused", "_turn")
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._refused = (0, 0)
+        """How many had asked by the last refusal, and how many permits were refused."""
+        self._turn = anyio.Lock(fast_acquire=True)
+
+    async def decide(self, permits: int, attempt: Callable[[], Awaitable[bool]]) -> bool:
+        self._asked += 1
+        number = self._asked
+        async with self._turn:
+            asked, refused = self._refused
+            if number <= asked and permits >= refused:
+                return False
+            asked = self._asked
+            is_granted = await attempt()
+            if not is_granted:
+                self._refused = (asked, permits)
+            return is_granted
+
+
 class Permits(WatchingPlace):
     """Some permits of a semaphore, all or none: a `Place`. `rule` says which limit counts."""
 
@@ -239,6 +271,7 @@ class Permits(WatchingPlace):
         self._place: int | None = None
         """Our number in the queue, once our permits are to be marked with it."""
         self._names = self._client.backend.shared(where.permits, OwnNames)
+        self._tries = self._client.backend.shared(where.permits, Tries)
         self._own = [self._new_permit() for _ in range(count)]
         self._is_granted = False
 
@@ -271,6 +304,11 @@ class Permits(WatchingPlace):
     async def get(self, *, wait: bool) -> bool:
         if self._is_granted:
             return True
+        if wait:
+            return await self._get(wait=True)
+        return await self._tries.decide(len(self._own), partial(self._get, wait=False))
+
+    async def _get(self, *, wait: bool) -> bool:
         while True:
             for znode in self._own:
                 if znode.state is ZnodeState.UNRESOLVED:
@@ -590,7 +628,11 @@ class Semaphore(HeldRecipe[Held]):
         return TenureContext(self._several(permits), timeout)
 
     def try_acquire(self, *, permits: int = 1) -> TenureContext[Held | None]:
-        """As `acquire`, but gives None at once if they are not free or others wait for permits."""
+        """As `acquire`, but gives None at once if they are not free or others ask for permits.
+
+        Others are waiters, and tries of other clients at the same time; tries of one client take
+        turns.
+        """
         return TenureContext(self._several(permits), 0, is_try=True)
 
     # --- the limit -----------------------------------------------------------------------------

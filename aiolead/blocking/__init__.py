@@ -3291,7 +3291,11 @@ class Semaphore(Block):
     def try_acquire(
         self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[Held | None]:
-        """As `acquire`, but gives None at once if they are not free or others wait for permits."""
+        """As `acquire`, but gives None at once if they are not free or others ask for permits.
+
+        Others are waiters, and tries of other clients at the same time; tries of one client take
+        turns.
+        """
         return self._hold(self._target.try_acquire(permits=permits), on_lost)
 
     def set_limit(self, limit: int) -> None:

@@ -170,6 +170,55 @@ async def test_one_task_may_hold_several_permits(a: Client) -> None:
             assert held.token < more.token < third.token
 
 
+@layouts
+@pytest.mark.parametrize(
+    ("limit", "tries", "granted"), [(9, [1] * 12, 9), (4, [3, 3, 1], 2)], ids=["of one", "mixed"]
+)
+async def test_tries_of_one_client_get_all_that_is_free(
+    a: Client, layout: Layout, limit: int, tries: list[int], granted: int
+) -> None:
+    """They take turns in the queue: side by side, each would be refused behind another one."""
+    semaphores = [Semaphore(a, PATH, limit, layout=layout) for _ in range(2)]
+    decided: list[bool] = []
+    all_decided = anyio.Event()
+
+    async def use(semaphore: Semaphore, permits: int) -> None:
+        async with semaphore.try_acquire(permits=permits) as held:
+            decided.append(held is not None)
+            if len(decided) == len(tries):
+                all_decided.set()
+            await all_decided.wait()
+
+    async with anyio.create_task_group() as tasks:
+        for number, permits in enumerate(tries):
+            tasks.start_soon(use, semaphores[number % 2], permits)
+    assert decided.count(True) == granted
+    assert await semaphores[0].available() == limit
+
+
+@with_virtual_server
+async def test_refusal_counts_for_all_that_asked_before(
+    server: EmbeddedServer, client: Client
+) -> None:
+    semaphore = Semaphore(client, PATH, 1)
+
+    async def is_refused() -> None:
+        async with semaphore.try_acquire() as more:
+            assert more is None
+
+    async with semaphore:
+        await is_refused()
+        before = server.requests.copy()
+        await is_refused()
+        once = server.requests - before
+        before = server.requests.copy()
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(is_refused)
+        created = server.requests["CREATE2"] - before["CREATE2"]
+        assert created <= 2 * once["CREATE2"]
+
+
 # --- the limit that counts -----------------------------------------------------------------------
 
 
