@@ -171,7 +171,8 @@ async def cancel_everywhere(
             with anyio.fail_after(PATIENCE):
                 await moment(canceller, when, work(), client)
         await afterwards()
-        await eventually(lambda: tasks_living() == tasks, f"{tasks} tasks live")
+        # Fewer, if one of the first time was about to end as they were counted.
+        await eventually(lambda: tasks_living() <= tasks, f"at most {tasks} tasks live")
         await eventually(
             lambda: len(client._core.machine.watches) == watches, f"{watches} watches are known"
         )
