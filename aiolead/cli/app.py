@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cyclopts import App, CycloptsError, Group, UnknownOptionError
 
@@ -24,44 +24,6 @@ def _version() -> str:
     if version == "0+unknown":
         return "unknown: run from a source tree that is not installed"
     return version
-
-
-class _Module:
-    """Stands for a module: its attributes are import paths, for cyclopts to import when used."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, function: str) -> str:
-        return f"aiolead.cli.{self._name}:{function}"
-
-
-if TYPE_CHECKING:
-    from . import (
-        bench,
-        contenders,
-        dashboard,
-        demo,
-        doctor,
-        edit,
-        elections,
-        ensemble,
-        once,
-        operators,
-        run,
-        server,
-        shell,
-        top,
-        trees,
-        znodes,
-    )
-else:  # `aiolead --help` imports none of them
-    _MODULES = (
-        "bench contenders dashboard demo doctor edit elections ensemble once operators run server "
-        "shell top trees znodes"
-    )
-    for _module in _MODULES.split():
-        globals()[_module] = _Module(_module)
 
 
 def help_(topic: str = "", /) -> None:
@@ -108,216 +70,217 @@ fi"""
 """cyclopts's script only defines a function. It is called, or registered where it is sourced."""
 
 
-_TABLE: dict[str, dict[str, Any]] = {
+_TABLE: dict[str, dict[str, str]] = {
     "Leading and locking": {
         """
 run [OPTIONS] PATH [-- COMMAND...]
     Run a command only while leader; without one, print each state until SIGINT, SIGTERM.
     $ aiolead run /jobs/scheduler -- celery -A app beat
     $ aiolead run --forever /jobs/mailer -- ./mailer
-""": run.run,
+""": "run:run",
         """
 lock [OPTIONS] PATH -- COMMAND...
     Run a command while holding a lock.
     $ aiolead lock /locks/migrate -- ./manage.py migrate
     $ aiolead lock -qn /jobs/nightly -- ./nightly.sh
     $ aiolead lock --slots 4 /locks/gpu --shell -- 'train | tee log'
-""": run.lock,
+""": "run:lock",
         """
 once [OPTIONS] PATH KEY -- COMMAND...
     Run a command once per key, on one of many machines.
     $ aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh
-""": once.once,
+""": "once:once",
         """
 observe [OPTIONS] PATH
     Print who leads, and each change of it, until SIGINT or SIGTERM.
     $ aiolead observe /jobs/scheduler --json
-""": elections.observe,
+""": "elections:observe",
         """
 contenders [OPTIONS] PATH
     Print who contends at a path: for an election, a lock or a semaphore, of any library.
     $ aiolead contenders /jobs/scheduler
-""": contenders.contenders,
+""": "contenders:contenders",
         """
 revoke [OPTIONS] PATH
     Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
     $ aiolead revoke /jobs/scheduler
     $ aiolead revoke /jobs/scheduler --successor host-2:4711
-""": operators.revoke,
+""": "operators:revoke",
         """
 top [OPTIONS] [PATH...]
     Show leaders, contenders and events, live, until q, SIGINT or SIGTERM.
     $ aiolead top /jobs /locks
-""": top.top,
+""": "top:top",
         """
 dashboard [OPTIONS] [PATH...]
     Serve a live web page of leaders and contenders, until SIGINT or SIGTERM.
     $ aiolead dashboard --listen 127.0.0.1:8080
-""": dashboard.dashboard,
+""": "dashboard:dashboard",
     },
     "Znodes": {
         """
 ls [OPTIONS] [PATH]
     List the children of a znode.
     $ aiolead ls -l /app
-""": znodes.ls,
+""": "znodes:ls",
         """
 tree [OPTIONS] [PATH]
     Show a znode with everything below it.
     $ aiolead tree -d /app
-""": trees.tree,
+""": "trees:tree",
         """
 find [OPTIONS] [PATH]
     Print the paths of a znode and of all below it. ls -R is the same without conditions.
     $ aiolead find /app --name 'lock-*'
-""": trees.find,
+""": "trees:find",
         """
 grep [OPTIONS] PATTERN [PATH]
     Print the lines of data that match a regular expression, each after its znode's path.
     $ aiolead grep -i password /app
-""": trees.grep,
+""": "trees:grep",
         """
 cp [OPTIONS] SOURCE TARGET
     Copy a znode with its data and ACL, not atomically; ephemeral znodes are left out.
     $ aiolead cp -r /app /backup/app
-""": trees.cp,
+""": "trees:cp",
         """
 export [OPTIONS] [PATH]
     Write a tree, without ephemeral znodes, as JSON lines for aiolead import.
     $ aiolead export /app --file app.jsonl
-""": trees.export,
+""": "trees:export",
         """
 import [OPTIONS] PATH
     Create the znodes that aiolead export has written, with their data and ACLs.
     $ aiolead import /app --file app.jsonl
-""": trees.import_,
+""": "trees:import_",
         """
 get [OPTIONS] PATH
     Print the data of a znode.
     $ aiolead get /app/settings > settings.json
-""": znodes.get,
+""": "znodes:get",
         """
 stat [OPTIONS] PATH
     Print what the servers know about a znode, beside its data.
-""": znodes.stat,
+""": "znodes:stat",
         """
 set [OPTIONS] PATH DATA
     Replace the data of a znode.
     $ aiolead set /app/settings --file settings.json
-""": znodes.set_,
+""": "znodes:set_",
         """
 edit [OPTIONS] PATH
     Open the data of a znode in an editor, and write them back.
     $ EDITOR=nano aiolead edit /app/settings
-""": edit.edit,
+""": "edit:edit",
         """
 create [OPTIONS] PATH [DATA]
     Create a znode, and print its path.
     $ aiolead create -p /app/settings '{}'
-""": znodes.create,
+""": "znodes:create",
         """
 rm [OPTIONS] PATH
     Delete a znode.
     $ aiolead rm -r /app/old
-""": znodes.rm,
+""": "znodes:rm",
         """
 acl [OPTIONS] PATH [ENTRY...]
     Print who may do what with a znode, or set it.
     $ aiolead acl /app world:anyone:r digest:me:HASH=:cdrwa
-""": znodes.acl,
+""": "znodes:acl",
         """
 config COMMAND PATH
     Read, change and roll back a configuration of aiolead.Config.
-""": operators.config,
+""": "operators:config",
         """
 quota [OPTIONS] PATH
     Print the quota of a znode and its use, or set or delete it.
     $ aiolead quota /app --count 10000 --bytes 100000000
-""": operators.quota,
+""": "operators:quota",
         """
 ephemerals [OPTIONS] [PATH]
     List the ephemeral znodes below a path, with the sessions that own them.
-""": operators.ephemerals,
+""": "operators:ephemerals",
         """
 watch [OPTIONS] PATH
     Print what happens to a znode, until SIGINT or SIGTERM.
     $ aiolead watch -r /app
-""": znodes.watch,
+""": "znodes:watch",
     },
     "Servers": {
         """
 ensemble [OPTIONS]
     Print each server's role, and how many failures the ensemble can still take.
     $ aiolead ensemble --hosts zk1,zk2,zk3
-""": ensemble.ensemble,
+""": "ensemble:ensemble",
         """
 doctor [OPTIONS] [PATH...]
     Look for what is wrong between here and the servers, and for what is not safe.
     $ aiolead doctor /jobs/scheduler
-""": doctor.doctor,
+""": "doctor:doctor",
         """
 members [OPTIONS]
     Print the servers of the ensemble's configuration, or change them (reconfig).
     $ aiolead members
     $ aiolead members --add 'server.4=zk4:2888:3888;2181' --remove 1
-""": operators.members,
+""": "operators:members",
         """
 whoami [OPTIONS]
     Print the identities of this client, as the servers see it. Needs ZooKeeper 3.7.
-""": operators.whoami,
+""": "operators:whoami",
         """
 sync [OPTIONS] [PATH]
     Wait until the connected server has all writes that were done before.
-""": operators.sync,
+""": "operators:sync",
         """
 bench [OPTIONS] [PATH]
     Measure how long the servers take for reads, writes and locks, from here.
     $ aiolead bench --seconds 5
-""": bench.bench,
+""": "bench:bench",
     },
     "Others": {
         """
 shell [OPTIONS]
     Take commands at a prompt, with completion and a history, on one session.
     $ aiolead shell --read-only
-""": shell.shell,
+""": "shell:shell",
         """
 server [OPTIONS]
     Run a ZooKeeper server for development, until SIGINT or SIGTERM.
     $ aiolead server --port 0
-""": server.server,
+""": "server:server",
         """
 demo [OPTIONS]
     Show a failover; demo herd: the herd effect; demo ensemble: servers that elect.
-""": demo.command,
+""": "demo:command",
         """
 help [TOPIC]
     Print the help of a command, or the options of all: aiolead help connection.
-""": help_,
+""": "app:help_",
         """
 completion SHELL
     Print what completes this command's options, and paths of znodes, in a shell.
     $ aiolead completion bash > ~/.local/share/bash-completion/completions/aiolead
     $ aiolead completion zsh > ~/.zfunc/_aiolead  # with ~/.zfunc in $fpath
     $ aiolead completion fish > ~/.config/fish/completions/aiolead.fish
-""": completion,
+""": "app:completion",
     },
 }
-"""All commands: by group, the usage, the first sentence of the help, examples; the function."""
+"""All commands: by group, the usage, the first sentence of the help, examples; the function.
+
+`aiolead --help` imports none of the functions, which are named by their modules.
+"""
 
 
 class _Command(NamedTuple):
     usage: str
-    where: str
-    """The import path of its function."""
+    function: str
+    """Its import path."""
     group: Group
     help: list[str]
     """The summary, then examples, as they are typed."""
 
 
-def _import_path(function: Any) -> str:
-    """Of a function of this module, or of one that its `_Module` has given as a path already."""
-    return function if isinstance(function, str) else f"{__name__}:{function.__name__}"
+_PATH = "aiolead.cli."
 
 
 def _commands() -> dict[str, _Command]:
@@ -328,7 +291,7 @@ def _commands() -> dict[str, _Command]:
         for text, function in commands.items():
             usage, *lines = text.strip().splitlines()
             about = [line.strip().removeprefix("$ ") for line in lines]
-            found[usage.partition(" ")[0]] = _Command(usage, _import_path(function), group, about)
+            found[usage.partition(" ")[0]] = _Command(usage, _PATH + function, group, about)
     return found
 
 
@@ -395,20 +358,20 @@ for _name, _command in _COMMANDS.items():
         _help = {"usage": f"Usage: aiolead {_command.usage}", "help_epilogue": _EPILOGUE}
         if _examples := _prologue(_command.help[1:]):
             _help["help_prologue"] = _examples
-    app.command(_command.where, name=_name, group=_command.group, **_help)
+    app.command(_command.function, name=_name, group=_command.group, **_help)
 
 SHOWN = sorted(_COMMANDS)
 """The names of all commands that help shows."""
 
 
-_HIDDEN: dict[str, Any] = {
-    "cd": shell.cd,  # only there
-    "pwd": shell.pwd,
-    "delete": znodes.rm,  # as zkCli.sh has it
-    "deleteall": znodes.deleteall,  # the same
+_HIDDEN = {
+    "cd": "shell:cd",  # only in a shell
+    "pwd": "shell:pwd",
+    "delete": "znodes:rm",  # as zkCli.sh has it
+    "deleteall": "znodes:deleteall",  # the same
 }
 for _name, _function in _HIDDEN.items():
-    app.command(_import_path(_function), name=_name, show=False)
+    app.command(_PATH + _function, name=_name, show=False)
 
 _NAMES = _COMMANDS.keys() | _HIDDEN.keys()
 
