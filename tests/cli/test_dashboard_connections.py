@@ -81,7 +81,8 @@ class Kept(RuleBasedStateMachine):
         own = [
             each
             for each in others
-            if each.is_streaming and (each.group, each.user) == (connection.group, user)
+            if each.state is ConnectionStage.STREAMING
+            and (each.group, each.user) == (connection.group, user)
         ]
         was_active = connection.state is ConnectionStage.ACTIVE
         is_last = self.policy.stream(connection, user)

@@ -63,10 +63,6 @@ class BrowserConnection:
     def is_admitted(self) -> bool:
         return self.state not in (ConnectionStage.UNAUTHENTICATED, ConnectionStage.CLOSED)
 
-    @property
-    def is_streaming(self) -> bool:
-        return self.state is ConnectionStage.STREAMING
-
     def drop(self) -> None:
         self.state = ConnectionStage.CLOSED
         self.end()
@@ -85,27 +81,21 @@ class BrowserConnections:
         self._most_unauthenticated = most_unauthenticated
         self._most_admitted = most_admitted
         self._most_streams = most_streams
-        # Both in the order in which connections came into their state.
-        self._unauthenticated: dict[BrowserConnection, None] = {}
-        self._admitted: dict[BrowserConnection, None] = {}
+        # In the order in which connections came into their state.
+        self._all: dict[BrowserConnection, None] = {}
 
     def open(self, address: str, drop: Callable[[], object]) -> BrowserConnection:
         """Add a connection; another one may be dropped. `drop` ends it later, once at most."""
         connection = BrowserConnection(_group(address), drop)
-        self._add_unauthenticated(connection)
+        self._leave_unauthenticated(connection)
         return connection
 
     def admit(self, connection: BrowserConnection) -> bool:
         """Admit a request, perhaps by dropping another connection; False if it must be refused."""
-        match connection.state:
-            case ConnectionStage.CLOSED:
-                return False
-            case ConnectionStage.UNAUTHENTICATED:
-                if not self._has_room():
-                    return False
-                del self._unauthenticated[connection]
-                self._admitted[connection] = None
-        connection.state = ConnectionStage.ACTIVE
+        is_open = connection.state is not ConnectionStage.CLOSED
+        if not is_open or not (connection.is_admitted or self._has_room()):
+            return False
+        self._move(connection, ConnectionStage.ACTIVE)
         return True
 
     def stream(self, connection: BrowserConnection, user: str) -> bool:
@@ -114,59 +104,53 @@ class BrowserConnections:
         """
         if connection.state is not ConnectionStage.ACTIVE:
             return False
-        connection.state, connection.user = ConnectionStage.STREAMING, user
-        self._move_to_end(connection)
-        own = [
-            each
-            for each in self._admitted
-            if each.is_streaming and (each.group, each.user) == (connection.group, user)
-        ]
+        connection.user = user
+        self._move(connection, ConnectionStage.STREAMING)
+        streams = self._in(ConnectionStage.STREAMING)
+        own = [one for one in streams if (one.group, one.user) == (connection.group, user)]
         if len(own) > self._most_streams:
-            self._drop_admitted(own[0])
+            self._drop(own[0])
         return len(own) >= self._most_streams
 
     def reject(self, connection: BrowserConnection) -> None:
         if connection.is_admitted:
-            del self._admitted[connection]
-            connection.state = ConnectionStage.UNAUTHENTICATED
-            self._add_unauthenticated(connection)
+            self._leave_unauthenticated(connection)
 
     def rest(self, connection: BrowserConnection) -> None:
         """A request was answered."""
         if connection.state in (ConnectionStage.ACTIVE, ConnectionStage.STREAMING):
-            connection.state = ConnectionStage.IDLE
-            self._move_to_end(connection)
+            self._move(connection, ConnectionStage.IDLE)
 
     def close(self, connection: BrowserConnection) -> None:
-        self._unauthenticated.pop(connection, None)
-        self._admitted.pop(connection, None)
+        self._all.pop(connection, None)
         connection.state = ConnectionStage.CLOSED
 
-    def _add_unauthenticated(self, connection: BrowserConnection) -> None:
-        waiting = self._unauthenticated
-        waiting[connection] = None
-        if len(waiting) > self._most_unauthenticated:
-            oldest = _oldest_of_most(waiting)
-            del waiting[oldest]
-            oldest.drop()
+    def _in(self, state: ConnectionStage) -> list[BrowserConnection]:
+        return [each for each in self._all if each.state is state]
 
-    def _has_room(self) -> bool:
-        if len(self._admitted) < self._most_admitted:
-            return True
-        idle = next((each for each in self._admitted if each.state is ConnectionStage.IDLE), None)
-        streams = [each for each in self._admitted if each.is_streaming]
-        if idle is None and not streams:
-            return False
-        self._drop_admitted(idle or _oldest_of_most(streams))
-        return True
+    def _move(self, connection: BrowserConnection, state: ConnectionStage) -> None:
+        self._all.pop(connection, None)
+        connection.state = state
+        self._all[connection] = None
 
-    def _drop_admitted(self, connection: BrowserConnection) -> None:
-        del self._admitted[connection]
+    def _drop(self, connection: BrowserConnection) -> None:
+        del self._all[connection]
         connection.drop()
 
-    def _move_to_end(self, connection: BrowserConnection) -> None:
-        del self._admitted[connection]
-        self._admitted[connection] = None
+    def _leave_unauthenticated(self, connection: BrowserConnection) -> None:
+        self._move(connection, ConnectionStage.UNAUTHENTICATED)
+        waiting = self._in(ConnectionStage.UNAUTHENTICATED)
+        if len(waiting) > self._most_unauthenticated:
+            self._drop(_oldest_of_most(waiting))
+
+    def _has_room(self) -> bool:
+        """Whether one more may be admitted, perhaps after another one was dropped."""
+        if sum(each.is_admitted for each in self._all) < self._most_admitted:
+            return True
+        idle, streams = self._in(ConnectionStage.IDLE), self._in(ConnectionStage.STREAMING)
+        if idle or streams:
+            self._drop(idle[0] if idle else _oldest_of_most(streams))
+        return bool(idle or streams)
 
 
 def _oldest_of_most(connections: Collection[BrowserConnection]) -> BrowserConnection:
