@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
 from typing import Any, Literal, NamedTuple
 
-from cyclopts import App, CycloptsError, Group, UnknownOptionError
+from cyclopts import App, CycloptsError, Group, UnknownOptionError, UnusedCliTokensError
 
 import aiolead
 
@@ -40,7 +41,7 @@ def help_(topic: str = "", /) -> None:
     elif topic in app:
         app[topic].help_print([])
     elif topic:
-        raise CommandError(f"there is no such command: {topic} (see: aiolead --help)", exits.USAGE)
+        _overview()([topic])  # raises an error that says what may have been meant
     else:
         _overview().help_print([])
 
@@ -149,7 +150,7 @@ export [OPTIONS] [PATH]
     $ aiolead export /app --file app.jsonl
 """: "trees:export",
         """
-import [OPTIONS] PATH
+import [OPTIONS] [PATH]
     Create the znodes that aiolead export has written, with their data and ACLs.
     $ aiolead import /app --file app.jsonl
 """: "trees:import_",
@@ -163,7 +164,7 @@ stat [OPTIONS] PATH
     Print what the servers know about a znode, beside its data.
 """: "znodes:stat",
         """
-set [OPTIONS] PATH DATA
+set [OPTIONS] PATH [DATA]
     Replace the data of a znode.
     $ aiolead set /app/settings --file settings.json
 """: "znodes:set_",
@@ -333,8 +334,30 @@ def _overview() -> App:
     prologue = _prologue(_EXAMPLES.splitlines())
     overview = _app(help_format="plaintext", help_prologue=prologue, help_epilogue="")
     for name, command in _COMMANDS.items():
-        overview.command(App(name=name, help=command.help[0], group=command.group))
+        meant = tuple(_SYNONYMS.get(name, "").split())
+        overview.command(App(name=name, help=command.help[0], group=command.group, synonym=meant))
     return overview
+
+
+_SYNONYMS = {
+    "acl": "getAcl setAcl chmod",
+    "contenders": "holder holders leader leaders queue waiters who",
+    "cp": "copy mv move rename",
+    "create": "mkdir touch",
+    "doctor": "check health ping",
+    "ensemble": "health ping servers status",
+    "ephemerals": "getEphemerals sessions",
+    "export": "backup dump",
+    "get": "cat read",
+    "import": "load restore",
+    "members": "reconfig getConfig",
+    "quota": "delquota listquota setquota",
+    "revoke": "break handover kill release resign unlock",
+    "run": "elect election lead",
+    "set": "put write",
+    "top": "elections locks",
+}
+"""Words of zkCli.sh and of other tools that are no commands here, by the command that is meant."""
 
 
 def _configure(*command_line: Any) -> None:
@@ -345,10 +368,23 @@ def _configure(*command_line: Any) -> None:
     from .config_file import fill_in_options
     from .options import AT_PROMPT, check_paths
 
+    _check_behind(*command_line)
     if (prompt := AT_PROMPT.get()) is not None:
         prompt.fill_in(*command_line)
     fill_in_options(set(app), *command_line)
     check_paths(command_line[-1])
+
+
+_BEHIND: ContextVar[Sequence[str]] = ContextVar("_BEHIND", default=())
+"""The arguments after "--"."""
+
+
+def _check_behind(_: App, names: tuple[str, ...], arguments: Any) -> None:
+    """Refuse a PATH or a KEY from after "--": only a part of the command would be run."""
+    for argument in arguments:
+        if argument.field_info.name == "command" and len(argument.tokens) < len(_BEHIND.get()):
+            usage = f"aiolead {_COMMANDS[names[0]].usage}"
+            raise CommandError(f"only the command goes after --: {usage}", exits.USAGE)
 
 
 app: App = _app(config=_configure)
@@ -385,6 +421,7 @@ def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # 
             del os.environ[name]
     arguments = list(arguments)
     reporter = _reporter(arguments, shell)
+    _BEHIND.set(arguments[arguments.index("--") + 1 :] if "--" in arguments else ())
     try:
         # An empty variable behind it must not change what the command does.
         if arguments[-1:] == ["--"] and next(filter(_NAMES.__contains__, arguments), "") == "run":
@@ -427,6 +464,9 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
         if command.startswith("-"):
             return f"Unknown option: {command}. Options go after the command (see: aiolead --help)"
         return f"{error} (see: aiolead --help)"
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        why = f"there is no argument for {error.unused_tokens[0]!r}: put quotes around spaces"
+        return f"{why} (see: aiolead {command} --help)"
     runs_another = command in ("run", "lock", "once") and "--" not in arguments
     if isinstance(error, UnknownOptionError) and runs_another:
         return f"{error} (a command with options of its own goes after --)"

@@ -80,9 +80,18 @@ def test_help_connection_lists_the_common_options(run: Run) -> None:
 def test_help_of_a_topic(run: Run) -> None:
     assert run("help lock") == run("lock --help")
     assert run("help") == run("--help")
-    assert run("help nothing") == fails(
-        "there is no such command: nothing (see: aiolead --help)", code=2
-    )
+    (why,) = run("help nothing")[2]
+    assert why.startswith('aiolead: Unknown command "nothing". Available commands: ')
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("config", "demo")])
+def test_usage_shows_which_arguments_are_optional(command: str) -> None:
+    usage = app[command].usage or ""
+    for argument in app[command].assemble_argument_collection():
+        name = argument.names[0].removesuffix("S")  # PATHS are [PATH...]
+        if not name.startswith("-") and name not in ("*", "COMMAND"):
+            shown = (f" {name}" in usage, f"[{name}" in usage)
+            assert shown == (argument.required, not argument.required), name
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -327,6 +336,7 @@ def test_error_names_the_option(
         ("get / --raw --hex", ""),
         ("get", ""),
         ("set /x", ""),
+        ("set /x two words", "there is no argument for 'words': put quotes around spaces"),
         ("set /x data --file y", ""),
         ("set /x --file /nowhere/at/all", ""),
         ("create /x --ephemeral --container", ""),
@@ -344,6 +354,10 @@ def test_error_names_the_option(
         ("stat / --sasl 'plain:ann:open sesame'", ""),
         ("stat / --server-version new", ""),
         ("lock /app", "no command was given"),
+        ("once /jobs/nightly -- ./nightly.sh now", "PATH KEY -- COMMAND"),
+        ("once -- /jobs/nightly today ./nightly.sh", "PATH KEY -- COMMAND"),
+        ("lock -- /app", "only the command goes after --: aiolead lock [OPTIONS] PATH -- COMMAND"),
+        ("run -- /app", "PATH [-- COMMAND...]"),
         ("run app -- true", "path: must start with '/'"),
         ("run --grace 3 /app -- true", "0 to 2.5 seconds"),
         ("run /app ls -l", "goes after --"),
@@ -351,6 +365,10 @@ def test_error_names_the_option(
         ("run --auth sesame /app -- true", "--auth"),
         ("run --session-timeout x /app -- true", "timeout"),
         ("ruin", "ruin"),
+        ("release /app", 'Did you mean "revoke"?'),
+        ("getAcl /app", 'Did you mean "acl"?'),
+        ("ping", 'Did you mean "ensemble" or "doctor"?'),
+        ("help leaders", 'Did you mean "contenders"?'),
         ("bench --seconds 0", ""),
         ("bench --in-flight 0", ""),
         ("bench --size -1", ""),
