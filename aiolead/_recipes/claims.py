@@ -118,15 +118,17 @@ class ClaimNaming(Fixed):
         create = self._create = transaction.commit()
         return cast("Reply[Created]", create)
 
-    def claim_created(self, create: Reply[Created], session_id: int, since: int) -> RegisteredNode:
+    def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
+        if since is None:
+            return super().claim(created, session_id)
         # A transaction's answer has no czxid; the read behind it has (`shown`).
-        return RegisteredNode(self.path, 0, -since, session_id)
+        return RegisteredNode(self.path, self.name, 0, -since, session_id)
 
     def claim_shown(self, stat: Stat, session_id: int) -> RegisteredNode:
         """Record the czxid of a created znode, which a read has shown."""
         self._create = None
         self.registry.claimed[stat.czxid] = None
-        return RegisteredNode(self.path, 0, stat.czxid, session_id)
+        return RegisteredNode(self.path, self.name, 0, stat.czxid, session_id)
 
     def unclaim(self, node: RegisteredNode) -> None:
         if node.token <= 0:

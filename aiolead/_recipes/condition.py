@@ -47,7 +47,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, Participant, Stat
 from ..paths import join
 from . import contender_queue
-from .contender_queue import ContenderQueue, LocalContenders, created, prefix_of
+from .contender_queue import ContenderQueue, created, prefix_of
 from .errors import (
     TRIES,
     Action,
@@ -61,7 +61,7 @@ from .errors import (
 from .hold import Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import CURATOR, Layout, Role, names_of
-from .naming import Departure, RegisteredNode, Sequential
+from .naming import Departure, OwnNames, RegisteredNode, Sequential
 from .place_parts import Alarm
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
@@ -252,9 +252,9 @@ class Waiter:
     ) -> None:
         self._client = client
         self._path = join(path, "waiters")
-        local = client.backend.shared(self._path, LocalContenders)
+        names = client.backend.shared(self._path, OwnNames)
         prefix = prefix_of(names_of(Layout.CURATOR, Role.WAIT))
-        naming = Sequential(client, local, self._path, prefix)
+        naming = Sequential(client, names, self._path, prefix)
         self._alarm = Alarm(client)
         self._znode = Znode(client, naming, data, acl, self._alarm)
         self._signals = ConditionSignals(client, path, acl)

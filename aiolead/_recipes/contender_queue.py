@@ -63,11 +63,10 @@ class LocalContenders(OwnNames):
     them, whose owner watches it (two requests for each instead of three).
     """
 
-    __slots__ = ("_at", "_warnings", "fits", "front", "look", "ownerless", "was_contended")
+    __slots__ = ("_warnings", "fits", "front", "look", "ownerless", "was_contended")
 
     def __init__(self) -> None:
         super().__init__()
-        self._at: dict[int, str] = {}
         self.front: str | None = None
         """The last one that was first in the queue, where one holds at a time."""
         self.was_contended: bool = False
@@ -86,25 +85,16 @@ class LocalContenders(OwnNames):
             self._warnings = client.backend.shared(path, PathWarnings)
         return self._warnings
 
-    def claim(self, name: str, sequence: int) -> None:
-        self._claimed[name] = sequence
-        self._at[sequence] = name
-
-    def forget(self, name: str) -> None:
-        sequence = self._claimed.pop(name, None)
-        if sequence is not None and self._at.get(sequence) == name:
-            del self._at[sequence]
-
     def waits(self, name: str) -> bool:
         """Whether it is ours and probably waits, so that it watches its own znode."""
-        return name != self.front and name in self._claimed
+        return name != self.front and name in self.claimed
 
     def just_behind(self, sequence: int) -> QueuePosition | None:
         """The position behind a contender of ours with the number just before; None without one.
 
         Nobody is between two numbers in a row.
         """
-        nearest = self._at.get(sequence - 1)
+        nearest = self.by_number.get(sequence - 1)
         if nearest is None:
             return None
         return QueuePosition(1, (nearest,), is_next=False, is_exact=False)
@@ -398,7 +388,7 @@ class Contender:
 
         The create leaves together with a listing, which shows the new znode.
         """
-        client, queue, znode = self._client, self._queue, self.znode
+        client, queue, local, znode = self._client, self._queue, self._local, self.znode
         node, tries = znode.current, TRIES
         if node is not None and node.session_id != client.session_id:
             self.restart()
@@ -412,7 +402,7 @@ class Contender:
                 if await znode.found_lost():
                     return None
                 # If others of ours are there already, the predecessor is usually one of them.
-                if self._local.is_empty:
+                if not (local.claimed or local.expected):
                     with client.pipelined():
                         create, listing = znode.create(), client.get_children(self._path)
                 else:
@@ -433,7 +423,7 @@ class Contender:
             position = await self._place_among(names)
         except NoNodeError:
             raise NodeGone from None
-        self._local.was_contended = bool(position.watch)
+        local.was_contended = bool(position.watch)
         return position
 
     # --- stepping behind -----------------------------------------------------------------------
@@ -539,7 +529,7 @@ class Contender:
             return
         if client.backend.gave(count):
             created = Created(join(self._path, name), stat)
-            orphan = self._naming.claim_found(created, stat.ephemeral_owner)
+            orphan = self._naming.claim(created, stat.ephemeral_owner)
             client.backend.spawn(partial(self._delete_orphan_later, orphan))
         else:
             self._naming.delete_orphan(join(self._path, name), stat)

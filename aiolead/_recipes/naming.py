@@ -100,26 +100,19 @@ Write = Callable[[CoordinationClient, Callable[[], Reply[Any]]], Awaitable[Any]]
 """How to send a write: `write_as_sole` or `write_anyhow`."""
 
 
-@dataclass(slots=True, unsafe_hash=True, init=False)
+@dataclass(slots=True, unsafe_hash=True)
 class RegisteredNode:
-    """A znode of ours; `sequence` is 0 if it is not sequential.
+    """A znode of ours; `name` is the end of its path, `sequence` 0 if it is not sequential.
 
     `token` is its czxid, the fencing token. The answer to a create in a transaction lacks it: until
     it is known, `token` is minus the newest zxid that was known before.
     """
 
     path: str
+    name: str = field(compare=False)
     sequence: int
     token: int
     session_id: int
-    name: str = field(compare=False)
-
-    def __init__(self, path: str, sequence: int, token: int, session_id: int) -> None:
-        self.path = path
-        self.sequence = sequence
-        self.token = token
-        self.session_id = session_id
-        self.name = path[path.rindex("/") + 1 :]
 
     def is_shown_by(self, stat: Stat) -> bool:
         """Whether what is at the path is this very znode."""
@@ -207,7 +200,8 @@ class OwnZnodes:
         """
         if stat.czxid not in self._orphans:
             self._orphans[stat.czxid] = None
-            orphan = RegisteredNode(path, 0, stat.czxid, stat.ephemeral_owner)
+            owner, name = stat.ephemeral_owner, basename(path)
+            orphan = RegisteredNode(path, name, 0, stat.czxid, owner)
             client.backend.spawn(
                 partial(self._delete_once_sole, client, orphan, delete),
                 lambda _error: self._orphans.pop(orphan.token, None),
@@ -232,35 +226,29 @@ SEQUENCE_DIGITS: Final = 10
 
 
 class OwnNames:
-    """The names of one client's sequential znodes in a folder; each is unique."""
+    """The names of one client's sequential znodes in a folder; each is unique.
 
-    __slots__ = ("__weakref__", "_claimed", "expected", "znodes")
+    Only `Sequential` changes them.
+    """
+
+    __slots__ = ("__weakref__", "by_number", "claimed", "expected", "znodes")
 
     def __init__(self) -> None:
         self.expected: dict[str, None] = {}
         """Prefixes of wanted creates whose outcome is not known: their znodes may be there."""
-        self._claimed: dict[str, int] = {}
-        """The numbers of wanted sequential znodes, by name."""
+        self.claimed: dict[str, None] = {}
+        """Those of wanted znodes."""
+        self.by_number: dict[int, str] = {}
+        """The newest claimed name of each number: numbers start again with the folder."""
         self.znodes: OwnZnodes | None = None
         """The registry that they are in, too; set by the first of them."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no sequential znode of ours is there, or on the way."""
-        return not self._claimed and not self.expected
-
-    def claim(self, name: str, sequence: int) -> None:
-        self._claimed[name] = sequence
-
-    def forget(self, name: str) -> None:
-        self._claimed.pop(name, None)
-
     def is_claimed(self, name: str) -> bool:
-        return name in self._claimed
+        return name in self.claimed
 
     def is_wanted(self, name: str) -> bool:
         """Whether it is claimed, or may be from a create that is not settled."""
-        return name in self._claimed or name[:-SEQUENCE_DIGITS] in self.expected
+        return name in self.claimed or name[:-SEQUENCE_DIGITS] in self.expected
 
 
 class Departure(Protocol):
@@ -428,14 +416,14 @@ class Naming(Protocol):
 
     # --- the registry ----------------------------------------------------------------------------
 
-    def claim_created(
-        self, create: Reply[Created], session_id: int, since: int, /
+    def claim(
+        self, created: Created, session_id: int, since: int | None = None, /
     ) -> RegisteredNode:
-        """Record the znode of an answered create as ours."""
-        ...
+        """Record a znode that is proven to be ours.
 
-    def claim_found(self, created: Created, session_id: int, /) -> RegisteredNode:
-        """Record a znode that is proven to be ours, such as that of a lost create."""
+        It is that of an answered create, which was sent when `since` was the newest known zxid; or
+        a look has shown it, such as that of a lost create.
+        """
         ...
 
     def unclaim(self, node: RegisteredNode, /) -> None:
@@ -550,20 +538,22 @@ class Sequential:
     def note_lost(self, path: str, session_id: int, since: int) -> None:
         """Nothing to record: the name is proof enough."""
 
-    def claim_created(self, create: Reply[Created], session_id: int, _since: int) -> RegisteredNode:
-        return self.claim_found(create.result(), session_id)
-
-    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        sequence = sequence_of(created.path)
+    def claim(self, created: Created, session_id: int, _since: int | None = None) -> RegisteredNode:
+        path, sequence = created.path, sequence_of(created.path)
         if sequence is None:
-            raise AssertionError(f"a sequential znode without a number: {created.path}")
-        node = RegisteredNode(created.path, sequence, created.stat.czxid, session_id)
-        self._names.claim(node.name, sequence)
-        self._registry.claimed[node.token] = None
-        return node
+            raise AssertionError(f"a sequential znode without a number: {path}")
+        names, name = self._names, path[path.rindex("/") + 1 :]
+        names.claimed[name] = None
+        names.by_number[sequence] = name
+        token = created.stat.czxid
+        self._registry.claimed[token] = None
+        return RegisteredNode(path, name, sequence, token, session_id)
 
     def unclaim(self, node: RegisteredNode) -> None:
-        self._names.forget(node.name)
+        names = self._names
+        names.claimed.pop(node.name, None)
+        if names.by_number.get(node.sequence) == node.name:
+            del names.by_number[node.sequence]
         self._registry.claimed.pop(node.token, None)
 
     def may_adopt(self) -> bool:
@@ -655,16 +645,12 @@ class Fixed:
     def note_lost(self, _path: str, session_id: int, since: int) -> None:
         self.registry.note_lost(self.full_path, session_id, since)
 
-    def claim_created(self, create: Reply[Created], session_id: int, _since: int) -> RegisteredNode:
-        return self._claim(create.result(), session_id)
-
-    def claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        self.registry.settle_lost(self.full_path, created.stat.czxid)
-        return self._claim(created, session_id)
-
-    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
-        self.registry.claimed[created.stat.czxid] = None
-        return RegisteredNode(created.path, 0, created.stat.czxid, session_id)
+    def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
+        token = created.stat.czxid
+        if since is None:
+            self.registry.settle_lost(self.full_path, token)
+        self.registry.claimed[token] = None
+        return RegisteredNode(created.path, basename(created.path), 0, token, session_id)
 
     def unclaim(self, node: RegisteredNode) -> None:
         self.registry.claimed.pop(node.token, None)

@@ -110,9 +110,9 @@ class Kept(Fixed):
         # A sequential znode keeps its number, as with Curator.
         return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
 
-    def _claim(self, created: Created, session_id: int) -> RegisteredNode:
+    def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
         self.saw(created.stat)
-        return super()._claim(created, session_id)
+        return super().claim(created, session_id, since)
 
     # --- the owner of an existing znode ----------------------------------------------------------
 

@@ -202,7 +202,7 @@ class Znode:
         wanted = self._creating is create
         error = create.error()
         if error is None:
-            node = self._naming.claim_created(create, session_id, since)
+            node = self._naming.claim(create.result(), session_id, since)
             self._uses += 1
             self._naming.settle(path)
             if wanted:
@@ -237,7 +237,7 @@ class Znode:
         self.current = node
 
     def _claim_found(self, created: Created, session_id: int) -> RegisteredNode:
-        node = self._naming.claim_found(created, session_id)
+        node = self._naming.claim(created, session_id)
         self._uses += 1
         return node
 
@@ -285,7 +285,8 @@ class Znode:
         """Wait for a connection; return whether a lost create has left a znode."""
         if self._client.state is not SessionState.CONNECTED:
             await self._client.ready()
-        return self.state is not ZnodeState.ABSENT and await self.resolve()
+        is_absent = self.current is None and self._creating is None
+        return not is_absent and await self.resolve()
 
     async def _find(self, path: str, session_id: int, found: Callable[[Created], object]) -> None:
         await self._naming.find(path, session_id, self.data, found)

@@ -39,6 +39,7 @@ from aiolead.errors import (
     TransactionError,
     UnreadableTextError,
 )
+from aiolead.paths import basename
 
 LOST = ConnectionLossError("the connection is lost")
 NOT_SENT = ConnectionLossError("there is no link", outcome=Outcome.NOT_APPLIED)
@@ -142,7 +143,7 @@ class Jobs:
 def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[PendingDelete, Jobs]:
     jobs = Jobs()
     client, naming = cast(CoordinationClient, jobs), cast(Naming, None)
-    node = RegisteredNode(path, 0, 1, 1)
+    node = RegisteredNode(path, basename(path), 0, 1, 1)
     return PendingDelete(client, naming, node, cast(Any, Answer(error)), list), jobs
 
 

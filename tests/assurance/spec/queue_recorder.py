@@ -186,7 +186,7 @@ class Recorder:
             def decided(*names: str) -> None:
                 is_resolving = (id(it), basename(path)) in recorder._resolving
                 action = "Resolve" if is_resolving else "Look"
-                claimed = frozenset() if it is None else frozenset(it._local._claimed)
+                claimed = frozenset() if it is None else frozenset(it._local.claimed)
                 recorder.step(action, it, names=names, claimed=claimed, **about)
 
             def proven(created: Any) -> None:
