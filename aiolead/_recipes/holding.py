@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
@@ -254,23 +253,61 @@ def propagate(left: BaseException, exc: BaseException | None) -> None:
 R_co = TypeVar("R_co", covariant=True)
 
 
-class TenureScope(ABC, Generic[T]):
-    """A tenure and the cancel scope around its body, left by the task that entered it."""
+class TenureContext(Generic[R_co]):
+    """A context manager that acquires on entering and releases on leaving.
+
+    `acquire`, `leadership` and similar methods return it. `try_acquire` and similar methods return
+    one that does not wait, and gives None if another contender holds.
+
+    Raises (on entering):
+        AcquireTimeout: not acquired within `timeout` seconds; says so if no server was reached.
+        ConnectionLossError: it does not wait (`try_acquire`, or `timeout=0`), and there is no
+            connection, or it is lost meanwhile. A client that has only begun to connect
+            (`connect(connect_timeout=0)`) has none.
+        AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
+            path by another object, and `timeout` is None.
+
+    Raises (on leaving):
+        TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
+            and awaited, raised nothing else.
+        UsageError: another task leaves than the one that entered, such as one that closes an
+            abandoned async generator. The hold is released.
+        ReleaseError: the servers refuse to delete the znode, and the body ended normally. If the
+            body raised or was cancelled, that propagates, and the refusal is logged.
+
+    Cancellation, and the end of the timeout: leaves the queue at once without waiting for the
+    servers, so others may see the znode for a moment. Leaving the body waits for the servers'
+    confirmation, for a third of the session timeout at most, also when cancelled and over a lost
+    connection.
+
+    On connection loss: waiting goes on, also in the next session; a hold lasts as long as its
+    lease.
+
+    Nothing is held before it is entered. So `bool(context)` raises `UsageError`, and a context that
+    is dropped without having been entered gives a `RuntimeWarning`.
+    """
 
     __slots__ = (
-        *("_contest", "_is_entered", "_is_marked", "_is_silent", "_is_try"),
-        *("_scope", "_task", "_tenure", "_timeout"),
+        *("_contest", "_entered_before", "_is_entered", "_is_marked", "_is_silent", "_is_try"),
+        *("_scope", "_statement", "_task", "_tenure", "_timeout"),
     )
 
+    # Set where the recipe itself is entered: see `enter_recipe`.
+    _statement: int
+    """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
+    _entered_before: TenureContext[R_co] | None
+    """The context that the same task has entered before, and is still in."""
+
     def __init__(
-        self, contest: Contest[T], timeout: float | None = None, *, is_try: bool = False
+        self, contest: Contest[Any], timeout: float | None = None, *, is_try: bool = False
     ) -> None:
         self._timeout = None if timeout is None else checked_wait(timeout)
         self._contest = contest
         self._is_try = is_try
         self._is_silent = is_try
         """Whether nobody reads the error of an attempt that has acquired nothing."""
-        self._tenure: T | None = None
+        self._tenure: Any = None
+        """The tenure, once it has begun: what the body gets."""
         self._scope: anyio.CancelScope | None = None
         self._task: int | None = None
         """The task that is inside, or entering."""
@@ -278,9 +315,10 @@ class TenureScope(ABC, Generic[T]):
         """Whether the task counts as one that holds, or waits: not any more after a release."""
         self._is_entered = False
 
-    @abstractmethod
     def _line(self) -> str:
         """The statement that does what this was probably made for."""
+        is_try = self._is_try or self._timeout == 0.0
+        return (is_try and self._contest.to_try) or self._contest.to_hold
 
     def __bool__(self) -> NoReturn:
         self._is_entered = True  # one report is enough
@@ -292,6 +330,15 @@ class TenureScope(ABC, Generic[T]):
             f"{self._contest!r}: a context has no truth value, since nothing is held before its "
             f"block: write `{line}`"
         )
+
+    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
+
+        def __await__(self) -> NoReturn:
+            self._is_entered = True  # one report is enough
+            raise UsageError(
+                f"{self._contest!r}: is held for a block, write `async with` instead of `await`: "
+                f"`{self._line()}`"
+            )
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if not getattr(self, "_is_entered", True):  # missing if an argument was refused
@@ -313,6 +360,36 @@ class TenureScope(ABC, Generic[T]):
         if self._is_marked and self._task is not None:
             self._is_marked = False
             self._contest.leave(self._task)
+
+    async def __aenter__(self) -> R_co:
+        self._is_entered = True
+        contest = self._contest
+        task = contest.enter(forever=self._timeout is None)
+        if self._task is not None:
+            contest.leave(task)
+            raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
+        self._task, self._is_marked = task, True
+        timeout, limit, tenure = self._timeout, None, None
+        if timeout is not None:
+            limit = TimeLimit(contest.client, contest.label, timeout, is_silent=self._is_silent)
+        try:
+            get = None if limit is None else limit.get
+            tenure = await contest.contend(self._on_lost, self._unmark, get)
+        finally:
+            if tenure is None:
+                self._unmark()
+                self._task = None
+        if tenure is not None:
+            self._tenure, self._scope = tenure, anyio.CancelScope()
+            self._scope.__enter__()
+            if tenure._why_ended() is not None:
+                self._scope.cancel()
+        elif limit is not None and not self._gives_none(limit):
+            raise limit.timed_out()
+        return cast(R_co, tenure)
+
+    def _gives_none(self, _limit: TimeLimit) -> bool:
+        return self._is_try
 
     async def __aexit__(
         self,
@@ -365,7 +442,7 @@ class TenureScope(ABC, Generic[T]):
         """Raise `UsageError` in another event loop, where nothing may be released."""
         self._contest.client.backend.check_home()
 
-    async def _give_up(self, tenure: T) -> NoReturn:
+    async def _give_up(self, tenure: Tenure) -> NoReturn:
         """Leave in another task, as closing an abandoned generator does; raise `UsageError`.
 
         The task that entered may never come back, so the hold is released here. Only that task can
@@ -378,92 +455,6 @@ class TenureScope(ABC, Generic[T]):
         except AioleadError as error:
             raise wrong from error
         raise wrong
-
-
-class TenureContext(TenureScope[Any], Generic[R_co]):
-    """A context manager that acquires on entering and releases on leaving.
-
-    `acquire`, `leadership` and similar methods return it. `try_acquire` and similar methods return
-    one that does not wait, and gives None if another contender holds.
-
-    Raises (on entering):
-        AcquireTimeout: not acquired within `timeout` seconds; says so if no server was reached.
-        ConnectionLossError: it does not wait (`try_acquire`, or `timeout=0`), and there is no
-            connection, or it is lost meanwhile. A client that has only begun to connect
-            (`connect(connect_timeout=0)`) has none.
-        AlreadyHeldError: this task already holds the same object, or waits for it; or it holds the
-            path by another object, and `timeout` is None.
-
-    Raises (on leaving):
-        TenureLost: it was lost (`LeadershipLost`, `LockLost`), and the body, which was cancelled
-            and awaited, raised nothing else.
-        UsageError: another task leaves than the one that entered, such as one that closes an
-            abandoned async generator. The hold is released.
-        ReleaseError: the servers refuse to delete the znode, and the body ended normally. If the
-            body raised or was cancelled, that propagates, and the refusal is logged.
-
-    Cancellation, and the end of the timeout: leaves the queue at once without waiting for the
-    servers, so others may see the znode for a moment. Leaving the body waits for the servers'
-    confirmation, for a third of the session timeout at most, also when cancelled and over a lost
-    connection.
-
-    On connection loss: waiting goes on, also in the next session; a hold lasts as long as its
-    lease.
-
-    Nothing is held before it is entered. So `bool(context)` raises `UsageError`, and a context that
-    is dropped without having been entered gives a `RuntimeWarning`.
-    """
-
-    __slots__ = ("_entered_before", "_statement")
-
-    # Set where the recipe itself is entered: see `enter_recipe`.
-    _statement: int
-    """The id of the frame that has entered, which is not kept alive; 0 once another task left."""
-    _entered_before: TenureContext[R_co] | None
-    """The context that the same task has entered before, and is still in."""
-
-    if not TYPE_CHECKING:  # or else type checkers would take it for something to await
-
-        def __await__(self) -> NoReturn:
-            self._is_entered = True  # one report is enough
-            raise UsageError(
-                f"{self._contest!r}: is held for a block, write `async with` instead of `await`: "
-                f"`{self._contest.to_hold}`"
-            )
-
-    def _line(self) -> str:
-        is_try = self._is_try or self._timeout == 0.0
-        return (is_try and self._contest.to_try) or self._contest.to_hold
-
-    async def __aenter__(self) -> R_co:
-        self._is_entered = True
-        contest = self._contest
-        task = contest.enter(forever=self._timeout is None)
-        if self._task is not None:
-            contest.leave(task)
-            raise UsageError(f"{contest!r}: another task uses this context manager; make one each")
-        self._task, self._is_marked = task, True
-        timeout, limit, tenure = self._timeout, None, None
-        if timeout is not None:
-            limit = TimeLimit(contest.client, contest.label, timeout, is_silent=self._is_silent)
-        try:
-            get = None if limit is None else limit.get
-            tenure = await contest.contend(self._on_lost, self._unmark, get)
-        finally:
-            if tenure is None:
-                self._unmark()
-                self._task = None
-        if tenure is not None:
-            self._tenure, self._scope = tenure, anyio.CancelScope()
-            self._scope.__enter__()
-            if tenure._why_ended() is not None:
-                self._scope.cancel()
-        elif limit is not None and not self._gives_none(limit):
-            raise limit.timed_out()
-        return cast(R_co, tenure)
-
-    def _gives_none(self, _limit: TimeLimit) -> bool:
-        return self._is_try
 
 
 def silence(context: object) -> None:

@@ -198,7 +198,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
                 contest.client.backend.check_home()
 
     async def _give_up_all(self) -> NoReturn:
-        """Release everything when another task leaves; see `TenureScope._give_up`."""
+        """Release everything when another task leaves; see `TenureContext._give_up`."""
         self._check_home()
         wrong = left_by_another(self._contest)
         for held in reversed(self._holds):

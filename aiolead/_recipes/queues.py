@@ -39,7 +39,7 @@ from .claims import Claimed, ItemClaim
 from .codec import Codec, checked_codec, encoded
 from .dead_letters import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
 from .errors import with_parent
-from .holding import Contest, HoldingRecipe, Kind, TenureContext, TenureScope
+from .holding import Contest, HoldingRecipe, Kind, TenureContext
 from .neighbours import ITEM, refuse_holders
 from .queue_items import (
     MOST_ITEMS,
@@ -197,7 +197,7 @@ else:
     V = TypeVar("V")
 
 
-class Consumption(TenureScope[C]):
+class Consumption(TenureContext["Consumption[C]"], Generic[C]):
     """Items, claimed one after the other: `async with queue.consume() as items`.
 
     An item is held until the next one is requested or the block is left, and is then released
@@ -247,7 +247,8 @@ class Consumption(TenureScope[C]):
         return tenure
 
     async def _release_last(self) -> None:
-        tenure, self._tenure = self._tenure, None
+        tenure: C | None = self._tenure
+        self._tenure = None
         if tenure is None:
             return
         await tenure._end()

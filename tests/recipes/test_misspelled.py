@@ -17,8 +17,10 @@ from aiolead.errors import UsageError
 from aiolead.testing import EmbeddedServer
 
 HOLD = "async with lock.acquire(timeout=5) as held:"
+TRY = "async with lock.try_acquire() as held:"
 LEAD = "async with election.leadership() as term:"
 GET = "async with queue.get() as item:"
+CONSUME = "async with queue.consume() as items:"
 WORK = "async with board.claim() as task:"
 CLAIM = "async with names.claim(kind) as held:"
 RUN = "async with once.claim(key) as run:"
@@ -40,11 +42,12 @@ RECIPES: dict[str, tuple[Make, str]] = {
 }
 BLOCKS: dict[str, tuple[Make, str]] = {
     "hold": (lambda c: aiolead.Lock(c, "/l").acquire(), HOLD),
-    "try_acquire": (lambda c: aiolead.Lock(c, "/l").try_acquire(), HOLD),
+    "try_acquire": (lambda c: aiolead.Lock(c, "/l").try_acquire(), TRY),
     "leadership": (lambda c: aiolead.Election(c, "/l").leadership(), LEAD),
     "several": (lambda c: aiolead.MultiLock(aiolead.Lock(c, "/l")).acquire(), HOLD),
     "enter": (lambda c: aiolead.DoubleBarrier(c, "/l", 1).enter(), ENTER),
     "get": (lambda c: aiolead.Queue(c, "/l").get(), GET),
+    "consume": (lambda c: aiolead.Queue(c, "/l").consume(), CONSUME),
     "work": (lambda c: aiolead.TaskBoard(c, "/l").claim(), WORK),
     "claim": (lambda c: aiolead.UniqueNames(c, "/l").claim("name"), CLAIM),
     "run": (lambda c: aiolead.Once(c, "/l").claim("key"), RUN),

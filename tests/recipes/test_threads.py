@@ -34,7 +34,7 @@ from aiolead import (
     Term,
     TreeCache,
 )
-from aiolead._recipes.holding import TenureScope
+from aiolead._recipes.holding import TenureContext
 from aiolead.errors import ClientClosedError, LossReason, UsageError
 
 pytestmark = [
@@ -394,15 +394,15 @@ async def test_body_that_could_not_be_cancelled_is_cancelled_at_the_next_tick(
     internal_errors: list[logging.LogRecord],
 ) -> None:
     clock = JumpingClock()
-    cancel, tries = TenureScope._on_lost, []
+    cancel, tries = TenureContext._on_lost, []
 
-    def fails_first(scope: TenureScope[Any]) -> None:
+    def fails_first(scope: TenureContext[Any]) -> None:
         tries.append(scope)
         if len(tries) == 1:
             raise RuntimeError("no running event loop")
         cancel(scope)
 
-    monkeypatch.setattr(TenureScope, "_on_lost", fails_first)
+    monkeypatch.setattr(TenureContext, "_on_lost", fails_first)
     async with connect(server, clock=clock) as client, leading(client) as body:
         clock.jump(2 * SESSION)
         await eventually(lambda: bool(tries), "the loss is noticed")

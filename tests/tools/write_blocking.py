@@ -200,8 +200,8 @@ def counterpart(kind: type) -> str | None:
 
 
 def _above(name: str) -> str | None:
-    """The base of a class for threads that is generated as well."""
-    bases = SOURCES[name].__mro__[1:]
+    """The base of a class for threads that is generated as well; None if it has one by hand."""
+    bases = () if name in BY_HAND else SOURCES[name].__mro__[1:]
     return next((base.__name__ for base in bases if base.__name__ in SOURCES), None)
 
 
