@@ -238,7 +238,7 @@ class Consumption(TenureContext["Consumption[C]"], Generic[C]):
             raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
         await self._release_last()
         try:
-            tenure = await contest.contend(scope.cancel)
+            tenure: C | None = await contest.contend(scope.cancel)
         except Exception as error:
             self._failure = error
             raise
