@@ -46,7 +46,7 @@ from ..model import ACL, CreateMode, EventType, Participant, Stat
 from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
 from .hold import Tenure, answered
-from .holding import Contest, Entered, HoldingRecipe, TenureContext, enter_recipe, leave_recipe
+from .holding import Contest, HoldingRecipe, TenureContext, enter_recipe, leave_recipe
 from .naming import Departure, Fixed
 from .place_parts import WatchingPlace
 from .reading import catch_up, listed, over_sessions, read_participants
@@ -662,9 +662,8 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
             to_hold="async with barrier.enter() as member:",
             to_try="",
         )
-        super().__init__(contest)
+        super().__init__(contest, partial(_BarrierContext, contest))
         self._warnings = self._client.backend.shared(path, PathWarnings)
-        self._entered: Entered[BarrierMember] = {}
 
     async def __aenter__(self) -> BarrierMember:
         return await enter_recipe(self._entered, self.enter())
@@ -697,7 +696,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
         over as many connections as it takes, and then for the others. Cancellation: while entering,
         leaves nothing behind; while waiting for the others to leave, they do not notice.
         """
-        return _BarrierContext(self._contest, timeout)
+        return self._context(timeout)
 
     async def members(self) -> list[Participant]:
         """The members, oldest first; `is_holder` are those inside. May lag, as `Lock.holders`."""

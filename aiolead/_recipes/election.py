@@ -542,7 +542,7 @@ class Election(HoldingRecipe[Term]):
         Raises `AcquireTimeout` on entering. For other errors, cancellation and loss see
         `TenureContext`.
         """
-        return TenureContext(self._contest, timeout)
+        return self._context(timeout)
 
     async def run(self, worker: _Worker, *, pause: float = 1.0) -> NoReturn:
         """Contend forever, and call `worker(term)` once per term.

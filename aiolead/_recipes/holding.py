@@ -530,6 +530,8 @@ def _to_hold(recipe: HoldingRecipe[Any]) -> str:
 class HoldingRecipe(Generic[T]):
     """A path that is held under the lease for the body of an `async with`.
 
+    `make_context` makes the contexts, with the arguments of `TenureContext` behind the contest.
+
     Threads and forks: as `Recipe`.
     """
 
@@ -537,11 +539,18 @@ class HoldingRecipe(Generic[T]):
         super().__init_subclass__(**kwargs)
         explain_arguments(cls)
 
-    def __init__(self, contest: Contest[T]) -> None:
+    def __init__(
+        self,
+        contest: Contest[T],
+        make_context: Callable[..., TenureContext[Any]] | None = None,
+    ) -> None:
         self._contest = contest
         self._client = contest.client
         self._path = contest.path
         self._acl = contest.acl
+        self._context = make_context or partial(TenureContext, contest)
+        self._entered: Entered[T] = {}
+        """Of a recipe that is entered itself."""
 
     if not TYPE_CHECKING:  # type checkers know that there is no such method
         acquire, release, lock, unlock, locked = (HeldForABlock(_to_hold) for _ in range(5))
@@ -574,19 +583,7 @@ def contest_of(recipe: object) -> Contest[Any] | None:
 
 
 class HeldRecipe(HoldingRecipe[H]):
-    """A recipe that is held as a lock is, by any number of tasks, each for itself.
-
-    `make_context` makes the contexts, with the arguments of `TenureContext` behind the contest.
-    """
-
-    def __init__(
-        self,
-        contest: Contest[H],
-        make_context: Callable[..., TenureContext[Any]] | None = None,
-    ) -> None:
-        super().__init__(contest)
-        self._context = make_context or partial(TenureContext, contest)
-        self._entered: Entered[H] = {}
+    """A recipe that is held as a lock is, by any number of tasks, each for itself."""
 
     async def __aenter__(self) -> H:
         return await enter_recipe(self._entered, self._context())

@@ -420,11 +420,11 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
         On connection loss: waiting continues, also across expired sessions; a claim is held as long
         as the lease lasts.
         """
-        return TenureContext(self._contest, timeout)
+        return self._context(timeout)
 
     def try_get(self) -> TenureContext[QueueItem[V] | None]:
         """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
-        return TenureContext(self._contest, 0, is_try=True)
+        return self._context(0, is_try=True)
 
     async def size(self) -> int:
         """The number of items, claimed ones included. May lag, as `Lock.holders`."""

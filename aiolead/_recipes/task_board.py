@@ -625,11 +625,11 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
 
         Raises, cancellation, on connection loss: as `Queue.get`.
         """
-        return TenureContext(self._contest, timeout)
+        return self._context(timeout)
 
     def try_claim(self) -> TenureContext[Task[V] | None]:
         """As `claim`, but yields None at once if no task is free."""
-        return TenureContext(self._contest, 0, is_try=True)
+        return self._context(0, is_try=True)
 
     async def result(self, task: str) -> TaskResult[V]:
         """Wait for the result of a task, given its name.
