@@ -3,17 +3,18 @@
 `aiolead.Client` implements it; an adapter around another library's client may, too. The methods
 without a docstring are those of `aiolead.Client` and `aiolead.types` (`Transaction`, `Fence`,
 `ClientWatch`, `WatchStream`), which say what they do, raise and promise. Everything belongs to one
-event loop, except where other threads and forked children are named.
+event loop, except where other threads and forked children are named. Callbacks run synchronously,
+in the client's task, and must be quick; their exceptions are logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from .errors import AioleadError, LossReason
-from .events import EventName
+from .events import EventHook
 from .model import ACL, Created, CreateMode, Missed, SessionState, Stat, WatchEvent
 
 __all__ = [
@@ -32,18 +33,17 @@ __all__ = [
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+CreatedT_co = TypeVar("CreatedT_co", covariant=True)
+DeletedT_co = TypeVar("DeletedT_co", covariant=True)
+SetT_co = TypeVar("SetT_co", covariant=True)
 
 
 class Reply(Protocol[T_co]):
-    """The answer to a request, which was handed over when the method was called.
+    """The answer to a request. `aiolead.Client` describes cancellation and connection loss.
 
-    Replies may be awaited in any order, each any number of times. Cancelling the wait abandons the
-    answer, not the request, which may still be applied. On connection loss, a read is sent again; a
-    write that was sent raises `ConnectionLossError` with the outcome `UNKNOWN`.
-
-    An answer that has arrived is returned without a turn of the event loop, the first time. A
-    cancelled task does not get it; on asyncio, a task that cancels itself between two such answers
-    notices that when it next waits.
+    Replies may be awaited in any order, each any number of times. An answer that has arrived is
+    returned without a turn of the event loop, the first time. A cancelled task does not get it; on
+    asyncio, a task that cancels itself between two such answers notices that when it next waits.
     """
 
     def __await__(self) -> Generator[Any, Any, T_co]: ...
@@ -58,10 +58,7 @@ class Reply(Protocol[T_co]):
         ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Register a callback for the answer or error; call it at once if that has arrived.
-
-        It runs synchronously in the client's task and must be quick. Its exceptions are logged.
-        """
+        """Register a callback for the answer or error; call it at once if that has arrived."""
 
 
 class Watch(Protocol):
@@ -73,14 +70,14 @@ class Watch(Protocol):
     def close(self) -> None: ...
 
 
-class WatchStream(Protocol):
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(self, *exc_info: object) -> None: ...
-    def __aiter__(self) -> AsyncIterator[WatchEvent | Missed]: ...
-    async def __anext__(self) -> WatchEvent | Missed: ...
+class WatchStream(
+    AsyncIterable[WatchEvent | Missed], AbstractAsyncContextManager["WatchStream"], Protocol
+): ...
 
 
-class Transaction(Protocol):
+class Writes(Protocol[CreatedT_co, DeletedT_co, SetT_co]):
+    """The writes of a client, of its transactions, and of its fences."""
+
     def create(
         self,
         path: str,
@@ -89,34 +86,28 @@ class Transaction(Protocol):
         mode: CreateMode = CreateMode.PERSISTENT,
         acl: Sequence[ACL] | None = None,
         ttl: float | None = None,
-    ) -> Self: ...
-    def delete(self, path: str, *, version: int = -1) -> Self: ...
-    def set(self, path: str, data: bytes, *, version: int = -1) -> Self: ...
-    def check(self, path: str, *, version: int = -1) -> Self: ...
+    ) -> CreatedT_co: ...
+    def delete(self, path: str, *, version: int = -1) -> DeletedT_co: ...
+    def set(self, path: str, data: bytes, *, version: int = -1) -> SetT_co: ...
+
+
+class Transaction(Writes["Transaction", "Transaction", "Transaction"], Protocol):
+    def check(self, path: str, *, version: int = -1) -> Transaction: ...
     def commit(self) -> Reply[list[str | Stat | None]]: ...
     def __await__(self) -> Generator[Any, Any, list[str | Stat | None]]: ...
 
 
-class FencedClient(Protocol):
+class FencedClient(
+    Writes[Coroutine[Any, Any, str], Coroutine[Any, Any, None], Coroutine[Any, Any, Stat]], Protocol
+):
     def transaction(self) -> Transaction: ...
-    async def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        mode: CreateMode = CreateMode.PERSISTENT,
-        acl: Sequence[ACL] | None = None,
-        ttl: float | None = None,
-    ) -> str: ...
-    async def set(self, path: str, data: bytes, *, version: int = -1) -> Stat: ...
-    async def delete(self, path: str, *, version: int = -1) -> None: ...
 
 
 class Hold(Protocol):
     """A znode that is held under the lease. Not for other threads."""
 
     def lose(self, reason: LossReason) -> None:
-        """End the hold as if the lease had run out: `lost` is called with the reason."""
+        """End the hold as if the lease had run out: its owner is notified of the loss."""
 
     def release(self) -> None:
         """End the hold: its znode is no longer confirmed, and its owner no longer notified."""
@@ -127,9 +118,11 @@ class HoldOwner(Protocol):
 
     def hold_settled(self) -> object:
         """The hold lasts for a moment already, and is renewed from now on."""
+        ...
 
     def hold_lost(self, reason: LossReason, /) -> object:
         """The hold has ended without its holder's doing."""
+        ...
 
 
 class Lease(Protocol):
@@ -181,47 +174,18 @@ class Lease(Protocol):
         ...
 
 
-@runtime_checkable
-class EventHook(Protocol):
-    """Where recipes emit events; see `aiolead.events` and `docs/how-to/observability.md`."""
-
-    def wants(self, level: int) -> bool:
-        """Return whether anyone wants events of that `logging` level. Cheap: called before each."""
-        ...
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """A monotonic clock: call it for seconds, to get durations. A method will do."""
-        ...
-
-    def emit(
-        self,
-        name: EventName,
-        level: int,
-        *,
-        session_id: int,
-        path: str,
-        fields: Mapping[str, str | int | float],
-    ) -> None:
-        """Emit an event; never raise. `path` is below the client's chroot."""
-
-
 class Backend(Protocol):
     """The part of a client for recipes and adapters; applications do not need it.
 
-    It concerns one session. Paths are those of the client that it belongs to. Callbacks run
-    synchronously, in the client's task, and must be quick; their exceptions are logged. Any thread
-    may read the properties, and call `full_path` and `unlimited`; everything else raises
-    `UsageError` outside of the client's event loop.
+    It concerns one session. Paths are those of the client that it belongs to. Any thread may read
+    the properties, and call `full_path` and `unlimited`; everything else raises `UsageError`
+    outside of the client's event loop.
     """
 
     @property
     def lease(self) -> Lease: ...
     @property
-    def events(self) -> EventHook | None:
-        """Receives the events of recipes; None: they are only logged."""
-        ...
-
+    def events(self) -> EventHook: ...
     @property
     def last_zxid(self) -> int:
         """The newest transaction that an answer to this client has shown."""
@@ -336,15 +300,12 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class CoordinationClient(Protocol):
-    """A session with an ensemble.
+class CoordinationClient(Writes[Reply[Created], Reply[None], Reply[Stat]], Protocol):
+    """A session with an ensemble; `backend` is one object for the life of the client.
 
     Requests are sent and answered in the order of the calls. The call itself hands the request
     over: several calls without an await between them leave in one segment, or at least in order.
     While the connection is down, a request waits for it, for the session timeout at most.
-
-    Attributes:
-        backend: the part for recipes and adapters; one object for the life of the client.
     """
 
     @property
@@ -355,19 +316,8 @@ class CoordinationClient(Protocol):
     def session_timeout(self) -> float: ...
     @property
     def state(self) -> SessionState: ...
-    def create(
-        self,
-        path: str,
-        data: bytes = b"",
-        *,
-        mode: CreateMode = CreateMode.PERSISTENT,
-        acl: Sequence[ACL] | None = None,
-        ttl: float | None = None,
-    ) -> Reply[Created]: ...
-    def delete(self, path: str, *, version: int = -1) -> Reply[None]: ...
     def exists(self, path: str, *, watch: Watch | None = None) -> Reply[Stat | None]: ...
     def get(self, path: str, *, watch: Watch | None = None) -> Reply[tuple[bytes, Stat]]: ...
-    def set(self, path: str, data: bytes, *, version: int = -1) -> Reply[Stat]: ...
     def get_children(self, path: str, *, watch: Watch | None = None) -> Reply[list[str]]: ...
     def sync(self, path: str = "/") -> Reply[None]: ...
     def check(self, path: str, *, version: int = -1) -> Reply[None]: ...

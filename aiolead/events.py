@@ -291,8 +291,8 @@ class Limit:
         return True, hidden
 
 
-class EventHub:
-    """Emits events to the log and, in order, to the sinks of one client. An `abc.EventHook`.
+class EventHook:
+    """Emits events to the log and, in order, to the sinks of one client; `Backend.events`.
 
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
@@ -319,15 +319,15 @@ class EventHub:
         """Whether a sink wants an event of each request: it has a true `wants_requests`."""
         return any(getattr(sink, "wants_requests", False) for sink in self._sinks)
 
-    def below(self, prefix: str, clock: Callable[[], float]) -> EventHub:
-        """The same hub for the client of one chroot."""
-        hub = EventHub(self._sinks, prefix, clock, self.trouble)
-        hub._complained = self._complained
-        return hub
+    def below(self, prefix: str, clock: Callable[[], float]) -> EventHook:
+        """The same hook for the client of one chroot."""
+        hook = EventHook(self._sinks, prefix, clock, self.trouble)
+        hook._complained = self._complained
+        return hook
 
     @property
     def now(self) -> Callable[[], float]:
-        """The clock itself, which recipes keep; a method would be an object for each of them."""
+        """The monotonic clock, in seconds: recipes keep it, to get durations."""
         return self._clock
 
     def wants(self, level: int) -> bool:

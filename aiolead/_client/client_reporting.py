@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 from .._session.machine import SessionMachine
 from .._util.escaping import get_logger, in_words, repr_with_session, shown_session
 from .._wire.codes import op_name
-from ..events import EventHub, EventName, EventSink, Limit, next_report
+from ..events import EventHook, EventName, EventSink, Limit, next_report
 from ..model import SessionState
 from .net.opener import ConnectionLeft
 
@@ -125,7 +125,7 @@ class ClientReporting:
     def __init__(
         self, machine: SessionMachine, clock: Callable[[], float], sinks: Sequence[EventSink]
     ) -> None:
-        self.hub: EventHub = EventHub(sinks, trouble=self._trouble_now)
+        self.hub: EventHook = EventHook(sinks, trouble=self._trouble_now)
         self.is_closing = False
         """Set while the client closes: the server's hang-up is then no event."""
         self.wakes_at: float = inf
@@ -207,7 +207,7 @@ class ClientReporting:
         return late if late >= least else 0.0
 
     def _trouble_now(self) -> str:
-        """Why the servers confirm nothing: see `EventHub.trouble`. It only reads."""
+        """Why the servers confirm nothing: see `EventHook.trouble`. It only reads."""
         now, outage = self._clock(), self._outage
         if lasted := self._standstill(now - self.wakes_at):
             return _stood_still(lasted)

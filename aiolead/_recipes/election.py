@@ -54,7 +54,6 @@ from .recipe import (
     checked_pause,
     checked_revocation,
 )
-from .reporting import hook_of
 from .term import PATIENCE, HandOver, Term, report_ready
 from .view import LatestValue, Observation, Reading, View, plain
 
@@ -99,7 +98,7 @@ class ElectionObserver(View[ElectionState]):
     ) -> None:
         make_reading = partial(_LeaderReading, client, path, layout, role, leaders)
         super().__init__(client, path, make_reading, shared_by=(layout, role, leaders))
-        self._hook = hook_of(client)
+        self._hook = client.backend.events
         self._tokens: tuple[int, ...] | None = None
 
     def _publish(self, observation: Observation[ElectionState]) -> None:

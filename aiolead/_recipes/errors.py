@@ -7,7 +7,6 @@ and begins with another znode when its own is missing.
 from __future__ import annotations
 
 import enum
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -143,9 +142,7 @@ class OverloadWarnings:
         self._limit = Limit(burst=1, period=60.0)
 
     def warn(self, client: CoordinationClient, error: AioleadError) -> None:
-        events = client.backend.events
-        now = time.monotonic() if events is None else events.now()
-        is_shown, hidden = self._limit.admit(now)
+        is_shown, hidden = self._limit.admit(client.backend.events.now())
         if is_shown:
             more = f" (and {hidden} times before)" if hidden else ""
             every = pause(client, error)

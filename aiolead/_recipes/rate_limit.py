@@ -36,7 +36,7 @@ from ..errors import (
 from ..model import ACL, Stat
 from .errors import at_once, until_answered
 from .recipe import Recipe, checked_count, checked_number, checked_wait
-from .reporting import PathWarnings, hook_of
+from .reporting import PathWarnings
 from .shared_value import checked_rng, compare_and_set, read, until_first
 
 GRAIN = 0.001
@@ -163,7 +163,7 @@ class RateLimit(Recipe):
         self._setting = anyio.Lock()
         self._max_age = _between("max_age", max_age, least=10 * GRAIN)
         self._rng = checked_rng(rng)
-        self._now = hook_of(self._client).now
+        self._now = self._client.backend.events.now
         self._turn = anyio.Lock()
         """Held by the task that waits for tokens; the others wait behind it."""
         self._asking = anyio.Lock()

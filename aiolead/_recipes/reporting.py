@@ -12,9 +12,9 @@ import anyio.lowlevel
 
 from .._util.escaping import get_logger
 from .._util.internal_errors import call_back
-from ..abc import CoordinationClient, EventHook
+from ..abc import CoordinationClient
 from ..errors import LossReason
-from ..events import FIRST_REPORT, EventHub, EventName, Limit, next_report
+from ..events import FIRST_REPORT, EventName, Limit, next_report
 from ..model import SessionState
 from .rivals import HolderQuery, ask
 
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 
 MakeQuery = Callable[[], HolderQuery | None]
 
-SILENT = EventHub()
-"""The hook of clients that have none. Its events only go to the log."""
-
 logger = get_logger("aiolead.recipes")
-
-
-def hook_of(client: CoordinationClient) -> EventHook:
-    return client.backend.events or SILENT
 
 
 LONGEST_PAUSE = 3600.0
@@ -92,7 +85,7 @@ def report_ownerless(client: CoordinationClient, path: str, znode: str, created:
         "znode": client.backend.full_path(znode),
         "created": created,
     }
-    hook_of(client).emit(
+    client.backend.events.emit(
         EventName.CONTENTION_BLOCKED,
         logging.WARNING,
         session_id=client.session_id,
@@ -120,7 +113,7 @@ class LossReports:
         `report` is called with whether it is to be shown, and how many were hidden before it.
         """
         self._due.append(report)
-        now = hook_of(client).now
+        now = client.backend.events.now
         if client.state.is_final:
             self._report_all(now)
         elif not self._is_running:
@@ -162,7 +155,7 @@ class RecipeReporting:
         is_rare: bool,
     ) -> None:
         self._client = client
-        self._hook = hook_of(client)
+        self._hook = client.backend.events
         self._recipe = recipe
         self.path: str = path
         self._identity = identity
@@ -244,8 +237,8 @@ class RecipeReporting:
         self._emit_ended(level, token, session_id, reason, lasted, cause=cause, hidden=hidden)
 
     def trouble(self) -> str:
-        """Why the servers confirm nothing now, as far as the client knows; see `EventHub`."""
-        return self._hook.trouble() if isinstance(self._hook, EventHub) else ""
+        """Why the servers confirm nothing now, as far as the client knows; see `EventHook`."""
+        return self._hook.trouble()
 
     def _emit_ended(
         self,
@@ -371,7 +364,7 @@ class WaitingReports:
         self._waits.pop(waiting, None)
 
     async def _run(self, client: CoordinationClient) -> None:
-        now = hook_of(client).now
+        now = client.backend.events.now
         try:
             # The job outlives short waits, so that it is not started for each of them.
             while self._waits:

@@ -28,14 +28,13 @@ from opentelemetry.trace import StatusCode
 from prometheus_client import CollectorRegistry
 
 import aiolead
-from aiolead._recipes.reporting import RecipeReporting, hook_of
+from aiolead._recipes.reporting import RecipeReporting
 from aiolead._session.states import TRANSITIONS
-from aiolead.abc import EventHook
 from aiolead.errors import LossReason
 from aiolead.events import (
     LOGGERS,
     Event,
-    EventHub,
+    EventHook,
     EventName,
     EventSink,
     Limit,
@@ -72,7 +71,7 @@ def _event(name: EventName, **fields: str | int | float) -> Event:
 LATE = _event(EventName.LEASE_LATE)
 
 
-def _emit(hub: EventHub, event: Event = LATE) -> None:
+def _emit(hub: EventHook, event: Event = LATE) -> None:
     hub.emit(
         event.name, event.level, session_id=event.session_id, path=event.path, fields=event.fields
     )
@@ -99,7 +98,7 @@ def test_event_is_a_line_of_the_log_and_a_dict(
 ) -> None:
     caplog.set_level(logging.DEBUG, "aiolead")
     event = _event(name)
-    _emit(EventHub(), event)
+    _emit(EventHook(), event)
     (record,) = caplog.records
     assert record.getMessage() == str(event)
     assert "{" not in str(event)
@@ -125,12 +124,12 @@ def test_log_lines_of_sessions_and_connections() -> None:
 
 PRINT = """
 import logging, sys
-from aiolead.events import EventHub, EventName
+from aiolead.events import EventHook, EventName
 if sys.argv[1:]:
     exec(sys.argv[1])
 fields = {"took": 3, "remaining": 4, "timeout": 10, "hidden": 0}
 for level in (logging.DEBUG, logging.INFO, logging.WARNING):
-    EventHub().emit(EventName.LEASE_LATE, level, fields={**fields, "took": level})
+    EventHook().emit(EventName.LEASE_LATE, level, fields={**fields, "took": level})
 """
 
 
@@ -188,7 +187,7 @@ def test_failing_sink_is_logged_once_and_disturbs_no_other(
         def filter(self, record: logging.LogRecord) -> bool:
             raise RuntimeError("a filter")
 
-    hub = EventHub([_fails_with(ValueError()), received.append, _fails_with(ValueError())])
+    hub = EventHook([_fails_with(ValueError()), received.append, _fails_with(ValueError())])
     bad = Filter()
     LOGGERS["lease"].addFilter(bad)
     try:
@@ -203,19 +202,19 @@ def test_failing_sink_is_logged_once_and_disturbs_no_other(
 
 
 def test_cancelled_error_of_a_sink_cancels_no_task() -> None:
-    _emit(EventHub([_fails_with(asyncio.CancelledError())]))
+    _emit(EventHook([_fails_with(asyncio.CancelledError())]))
 
 
 def test_keyboard_interrupt_of_a_sink_propagates() -> None:
     with pytest.raises(KeyboardInterrupt):
-        _emit(EventHub([_fails_with(KeyboardInterrupt())]))
+        _emit(EventHook([_fails_with(KeyboardInterrupt())]))
 
 
 def test_sinks_want_every_level_and_the_log_its_own(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "aiolead.recipes")
-    assert EventHub().wants(logging.INFO)
-    assert not EventHub().wants(logging.DEBUG)
-    assert EventHub([print]).wants(logging.DEBUG)
+    assert EventHook().wants(logging.INFO)
+    assert not EventHook().wants(logging.DEBUG)
+    assert EventHook([print]).wants(logging.DEBUG)
 
 
 class _LossHook:
@@ -246,8 +245,8 @@ class _Client:
 
 
 def test_recipes_emit_only_the_levels_that_the_hook_wants() -> None:
-    hook: EventHook = (losses := _LossHook())
-    client: Any = _Client(hook)
+    losses = _LossHook()
+    client: Any = _Client(losses)
     unread: Any = None
     reporting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False)
     assert reporting.waits(1) is None
@@ -271,7 +270,7 @@ def test_interrupted_wait_is_reported_without_an_event_loop(
     error: BaseException, outcome: str
 ) -> None:
     received: list[Event] = []
-    client: Any = _Client(EventHub([received.append]))
+    client: Any = _Client(EventHook([received.append]))
     waiting = RecipeReporting(client, "Lock", "/lock", "host-1", is_rare=False).waits(1)
     assert waiting is not None
     waiting.failed(error, 1)
@@ -279,14 +278,9 @@ def test_interrupted_wait_is_reported_without_an_event_loop(
     assert len(set(received)) == 2
 
 
-def test_client_without_a_hook_has_a_hub() -> None:
-    client: Any = _Client(None)
-    assert isinstance(hook_of(client), EventHub)
-
-
 def test_paths_of_events_begin_at_the_root() -> None:
     received: list[Event] = []
-    hook = EventHub([received.append]).below("/app", time.monotonic)
+    hook = EventHook([received.append]).below("/app", time.monotonic)
     fields = _event(EventName.TENURE_BEGUN).fields
     hook.emit(EventName.TENURE_BEGUN, logging.DEBUG, session_id=1, path="/lock", fields=fields)
     assert received[0].path == "/app/lock"

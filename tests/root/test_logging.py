@@ -26,7 +26,7 @@ from aiolead._recipes.layouts import SequenceWarning
 from aiolead._util.escaping import LONGEST_LINE, as_line, escaped, get_logger
 from aiolead.cli.output import Reporter
 from aiolead.errors import AioleadError, ConnectFailed, ReleaseError
-from aiolead.events import _LINES, LOGGERS, Event, EventHub, EventName
+from aiolead.events import _LINES, LOGGERS, Event, EventHook, EventName
 from aiolead.instrumentation.measures import Measures
 
 ROOT = Path(aiolead.__file__).parent
@@ -261,7 +261,7 @@ def test_event_is_one_printable_line(name: EventName, text: str) -> None:
     # The attributes have it as it is.
     assert (event.path, event.fields["identity"]) == (f"/{text}", text)
     emitted: list[Event] = []
-    hub = EventHub([emitted.append])
+    hub = EventHook([emitted.append])
     with logged() as out:
         hub.emit(name, logging.INFO, session_id=1, path=f"/{text}", fields=fields)
     assert out.getvalue() == str(event)

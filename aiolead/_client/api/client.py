@@ -18,7 +18,7 @@ from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
 from ..._wire.requests import AuthPacket, GetACL, GetAllChildrenNumber, Multi, SetACL, Sync
 from ..._wire.versions import Feature
-from ...abc import EventHook, Hold, HoldOwner, Reply, Watch
+from ...abc import Hold, HoldOwner, Reply, Watch
 from ...errors import (
     AioleadError,
     ConfigurationError,
@@ -27,6 +27,7 @@ from ...errors import (
     UnsupportedError,
     UsageError,
 )
+from ...events import EventHook
 from ...model import (
     ACL,
     Auth,

@@ -56,7 +56,7 @@ def _member(name: str) -> Any:
     return lambda self, *args, **options: getattr(self.asked(name), name)(*args, **options)
 
 
-for _name in (name for name in vars(CoordinationClient) if not name.startswith("_")):
+for _name in (name for name in dir(CoordinationClient) if not name.startswith("_")):
     if _name not in (*vars(Leader), "backend"):
         setattr(Leader, _name, _member(_name))
 
