@@ -9,7 +9,7 @@ present_server      what the connected server is, and which requests it does not
 suspects            requests that cost connections: sent alone, then less and less often
 liveness            when a server that answers nothing, or out of order, counts as lost
 watches, streams    one-shot watches; persistent ones, and the events of a stream
-proof, lease        what answers prove about the session, and the holds under it
+lease               what answers prove about the session, and the holds under it
 overdue             holds that should have ended, for the watchdog
 ephemeral_paths     how long the paths of the session's ephemeral znodes are
 """

@@ -59,10 +59,9 @@ from ..errors import (
 from ..model import Auth, EventType, SessionCredentials, SessionState
 from .authentication import Authentication
 from .ephemeral_paths import EphemeralPaths
-from .lease import LeaseBook, Renewals
+from .lease import LeaseBook, LeaseProof, Renewals
 from .liveness import Liveness
 from .present_server import FEATURE_OF, PresentServer
-from .proof import LeaseProof
 from .requests import (
     RENEWAL,
     Call,
@@ -164,7 +163,7 @@ class SessionMachine:
         )
         self._read_only = read_only
         if resume is not None:
-            # The shortest timeout that was ever granted counts: see `proof`.
+            # The shortest timeout that was ever granted counts: see `lease`.
             session_timeout = min(session_timeout, resume.timeout)
         self.timing: Timing = self._derive(session_timeout)
         self._lease_proof = LeaseProof(self.timing)
@@ -530,7 +529,7 @@ class SessionMachine:
         self.session_id = response.session_id
         self._password = response.password
         if not created:
-            granted = min(granted, self.timing.granted)  # see `proof`
+            granted = min(granted, self.timing.granted)  # see `lease`
         self.timing = self._derive(granted)
         self._longest_timeout = max(self._longest_timeout, self.timing.session_timeout)
         wait = self._longest_timeout * (1 + 2 * DRIFT)  # both clocks may drift

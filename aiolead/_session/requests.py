@@ -79,7 +79,7 @@ class CallKind:
     Attributes:
         is_write: it changes something, so it must not be sent twice.
         is_proof: its success is a committed transaction, which an isolated server cannot give.
-        is_led: the leader answers it in order, as it does a write; see `proof`.
+        is_led: the leader answers it in order, as it does a write; see `lease`.
         is_bound: it is useless on any other connection.
         is_counted: it is a user's, so `max_in_flight` counts it.
     """

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from aiolead._session.proof import LeaseProof
+from aiolead._session.lease import LeaseProof
 from aiolead._session.timing import Timing
 
 TIMEOUT = 8.0

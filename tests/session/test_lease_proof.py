@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from session.proof_world import HALF, TIMEOUT, TIMING, DirectProof
 from session.script import waited
 
-from aiolead._session.proof import LeaseProof
+from aiolead._session.lease import LeaseProof
 from aiolead._session.timing import GRAIN, Timing
 
 # --- the rule, case by case --------------------------------------------------------------------

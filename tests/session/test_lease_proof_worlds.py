@@ -24,7 +24,7 @@ from session.proof_world import (
     World,
 )
 
-from aiolead._session.proof import LeaseProof
+from aiolead._session.lease import LeaseProof
 from aiolead._session.timing import Timing
 
 

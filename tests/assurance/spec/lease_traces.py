@@ -24,8 +24,7 @@ from unittest import mock
 
 from aiolead._client.core import LONGEST_SLEEP
 from aiolead._session import machine as machine_module
-from aiolead._session.lease import HeldZnode, LeaseBook
-from aiolead._session.proof import LeaseProof
+from aiolead._session.lease import HeldZnode, LeaseBook, LeaseProof
 from aiolead._session.timing import DRIFT, LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.ensemble.facts import Truth

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from aiolead._session.proof import LeaseProof
+from aiolead._session.lease import LeaseProof
 from aiolead._session.timing import LOSING, Timing
 from aiolead.errors import LossReason
 from aiolead.testing.simulation.run import load_scenario
