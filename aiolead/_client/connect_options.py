@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from anyio.abc import ByteStream
 
@@ -121,8 +121,7 @@ class Hooks:
     dial: Dial | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Which ensemble to connect to; `servers` are those that are known at the call."""
 
     source: Hosts | None
@@ -131,8 +130,7 @@ class Target:
     shown: str
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(NamedTuple):
     """The times of a client, in seconds; None for those that follow from the session timeout."""
 
     session_timeout: float

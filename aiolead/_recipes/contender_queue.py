@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar, final
 
@@ -102,7 +101,8 @@ class LocalContenders(OwnNames):
     def without_look_ahead(self, position: QueuePosition) -> QueuePosition:
         """Watch the nearest contender alone if it is ours: it says itself when it is the first."""
         if len(position.watch) > 1 and self.is_claimed(position.watch[0]):
-            return replace(position, watch=position.watch[:1])
+            rank, watch, is_next, is_exact, extra = position
+            return QueuePosition(rank, watch[:1], is_next, is_exact, extra)
         return position
 
     def was_first(self, name: str, outlived: Sequence[str]) -> bool:

@@ -34,7 +34,7 @@ its own number in front, so a writer looks again when a writer has gone; a reade
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .._util.contender_names import Role, leaders_of, leading
 from ..errors import MixedLayoutError
@@ -42,8 +42,7 @@ from ..paths import join, sequence_of
 from .layouts import Names
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePosition:
+class QueuePosition(NamedTuple):
     """Where a contender is in the queue.
 
     Attributes:

@@ -19,13 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, final
 
 import anyio
 
-from .._util.contender_names import rules_of
+from .._util.contender_names import ElectionRules, rules_of
 from ..errors import BadVersionError, NoAuthError, NoNodeError
 from ..paths import join, sequence_of
 from .contender_queue import Contender, ContenderQueue
@@ -134,8 +134,8 @@ class PreferredPlace:
         before.discard()
         naming = None
         if arrival is not None:
-            part = replace(queue.rules, arrival=arrival).part
-            prefix = partial(queue.names.prefix, rules=part)
+            rules = ElectionRules(priority=queue.rules.priority, arrival=arrival)
+            prefix = partial(queue.names.prefix, rules=rules.part)
             naming = Sequential(queue.client, queue.local, queue.path, prefix)
         self._contender = Contender(
             queue,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import TypeAlias, final
+from typing import NamedTuple, TypeAlias, final
 
 import anyio
 
@@ -35,8 +35,7 @@ MOST_READ = 100
 """How many permits are read to find the oldest one, where names have no numbers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(NamedTuple):
     """A holder, as read from its znode.
 
     Attributes:
@@ -253,10 +252,17 @@ def _query_of(place: Place) -> HolderQuery | None:
     return None if place.obstacle().endswith(OWNERLESS) else place.holder_query()
 
 
-def rival(path: str, data: bytes, stat: Stat, position: int | None = None) -> Rival:
+def rival(
+    path: str,
+    data: bytes,
+    stat: Stat,
+    *,
+    position: int | None = None,
+    permits: int | None = None,
+) -> Rival:
     who = participant(path, data, stat, is_holder=True)
     is_ownerless = not stat.ephemeral_owner
-    return Rival(who.identity, stat.ctime / 1000, path, is_ownerless, position)
+    return Rival(who.identity, stat.ctime / 1000, path, is_ownerless, position, permits)
 
 
 async def front_of_queue(
@@ -272,7 +278,7 @@ async def front_of_queue(
         return None
     first = join(path, before[0])
     data, stat = await client.get(first)
-    return rival(first, data, stat, len(before))
+    return rival(first, data, stat, position=len(before))
 
 
 async def only_holder(client: CoordinationClient, path: str) -> Rival | None:
@@ -291,7 +297,7 @@ async def oldest_holder(
         return None
     path = join(folder, await _oldest(client, folder, names))
     data, stat = await client.get(path)
-    return replace(rival(path, data, stat), permits=len(names))
+    return rival(path, data, stat, permits=len(names))
 
 
 async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str]) -> str:

@@ -20,8 +20,7 @@ import enum
 import functools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 
 class Role(enum.Enum):
@@ -133,8 +132,7 @@ RULES_PART = f"(?:-{_COUNT}leaders(?:-from{_COUNT})?|-priority{_PRIORITY}(?:at{_
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class ElectionRules:
+class ElectionRules(NamedTuple):
     """The rules of an election as one of its contenders knows them, and says them in its name.
 
     Attributes:
