@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,13 +13,52 @@ from anyio.abc import TaskGroup
 import aiolead
 from aiolead.errors import ConnectFailed, SessionError
 from aiolead.testing.history.events import NodeCreated, Revoked
-from aiolead.testing.simulation import Process, Program, World, told
+from aiolead.testing.simulation import Process, Program, Scenario, World, told
 
 Contend = Callable[[Any], Awaitable[object]]
 """Takes turns as the contender of a name, until it has had all of them."""
 
 Spans = Sequence[tuple[float, float]]
 """Ranges of durations, in session timeouts."""
+
+OF_QUEUES = (
+    "handed over while something was broken",
+    "link lost while holding",
+    "reconnected in the session while holding",
+)
+"""Situations that schedules of queues reach."""
+
+
+class Schedules(NamedTuple):
+    """The schedules of a scenario that each run of the tests explores.
+
+    Attributes:
+        asyncio: their seeds on asyncio.
+        trio: their seeds on trio.
+        reached: situations without which these schedules prove little.
+        faults: how many each has, on the average.
+    """
+
+    asyncio: Sequence[int]
+    trio: Sequence[int]
+    reached: Sequence[str]
+    faults: float
+
+
+def explored(
+    asyncio: Sequence[int] = range(1000, 1008),
+    trio: Sequence[int] = range(8),
+    *,
+    reached: Sequence[str] = (),
+    faults: float = 3,
+) -> Callable[[Scenario], Scenario]:
+    """Registers a scenario with `test_scenarios.py`; the arguments are those of `Schedules`."""
+
+    def register(scenario: Scenario) -> Scenario:
+        setattr(scenario, "schedules", Schedules(asyncio, trio, reached, faults))  # noqa: B010
+        return scenario
+
+    return register
 
 
 async def over_clients(

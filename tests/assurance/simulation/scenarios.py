@@ -35,6 +35,7 @@ from aiolead.testing.simulation.turns import why_withdrawn
 from tests.assurance.simulation.programs import (
     check_updates,
     end_of_session,
+    explored,
     insist,
     length_of,
     over_clients,
@@ -93,6 +94,7 @@ async def contend(world: World) -> None:
     await _contend(world, 1)
 
 
+@explored(range(1000, 1015), range(15))
 async def crowd(world: World) -> None:
     """The same, with two or three contenders of each process in each line."""
     await _contend(world, world.rng("crowd").choice((2, 3)))

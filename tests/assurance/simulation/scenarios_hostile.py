@@ -42,6 +42,7 @@ from aiolead.testing.simulation.threads import OtherThreads
 from aiolead.types import Layout
 from tests.assurance.simulation.programs import (
     end_of_session,
+    explored,
     length_of,
     start_each,
     using_the_grace_period,
@@ -293,6 +294,7 @@ async def body(plan: Plan, process: Process, held: aiolead.types.Tenure) -> None
 # --- other threads, and forked children ----------------------------------------------------------
 
 
+@explored(range(8), range(8), faults=1)
 async def threads(world: World) -> None:
     """Two or three processes, whose other threads and children ask whether they hold."""
     rng = world.rng("threads of")
@@ -308,6 +310,7 @@ async def threads(world: World) -> None:
 # --- a hostile writer ----------------------------------------------------------------------------
 
 
+@explored(range(8), range(8), faults=1)
 async def hostile(world: World) -> None:
     """Two or three processes, and a writer that forges znodes beside theirs."""
     rng = world.rng("hostile")
@@ -340,11 +343,14 @@ async def gremlin(world: World, kinds: tuple[str, ...], count: int, process: Pro
 # --- a session that is shared --------------------------------------------------------------------
 
 
+# These seeds are among those that found something when the scenario was new.
+@explored(range(10, 24), range(10, 24), faults=1)
 async def share_session(world: World) -> None:
     """Two or three processes, each of which may continue the session of another one."""
     _share(world, closes=False)
 
 
+@explored(range(6), range(6), faults=1)
 async def close_shared(world: World) -> None:
     """The same, and they close the sessions that they share as they leave."""
     _share(world, closes=True)

@@ -36,6 +36,7 @@ from aiolead.testing.simulation import Process, World
 from aiolead.testing.simulation.intruder import Intruder
 from tests.assurance.simulation.programs import (
     base_name,
+    explored,
     insist,
     start_each,
     using_the_grace_period,
@@ -57,6 +58,7 @@ class Gate:
     is_open_for_good: anyio.Event = field(default_factory=anyio.Event)
 
 
+@explored()
 async def gate(world: World) -> None:
     """One that closes and opens, and three that wait."""
     shared = Gate(world)
@@ -129,6 +131,7 @@ class Steps:
     done: set[str] = field(default_factory=set)
 
 
+@explored()
 async def rounds(world: World) -> None:
     """Two to four processes; all of them, or all but one, make a round."""
     rng = world.rng("rounds")
@@ -137,6 +140,7 @@ async def rounds(world: World) -> None:
     start_each(world, "m", members, partial(member, shared))
 
 
+@explored()
 async def hurry(world: World) -> None:
     """Three or four processes, all of which make a round, or all but one."""
     rng = world.rng("hurry")

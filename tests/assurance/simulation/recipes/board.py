@@ -24,9 +24,11 @@ from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated
 from aiolead.testing.simulation import Process, World
 from tests.assurance.simulation.programs import (
+    OF_QUEUES,
     alone,
     claimed,
     end_of_session,
+    explored,
     insist,
     start_each,
     until_set,
@@ -51,6 +53,7 @@ class Plan:
         return aiolead.TaskBoard(client, BOARD, identity=who, report_every=every)
 
 
+@explored(range(1000, 1012), range(3000, 3012), reached=OF_QUEUES)
 async def work(world: World) -> None:
     """Two or three workers, one who announces, and one who looks on."""
     plan = Plan(world)

@@ -29,7 +29,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import alone, end_of_session, start_each
+from tests.assurance.simulation.programs import alone, end_of_session, explored, start_each
 
 CONDITION = "/condition"
 BUFFER = "/buffer"
@@ -47,6 +47,7 @@ class Plan:
 Turns = Callable[[Plan, Process, aiolead.Client], Awaitable[None]]
 
 
+@explored([*range(6), *range(1000, 1006)], [*range(6, 12), *range(1006, 1012)])
 async def buffer(world: World) -> None:
     """Two or three consumers, one or two producers, and an auditor."""
     rng = world.rng("buffer")

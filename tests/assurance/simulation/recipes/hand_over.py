@@ -41,6 +41,7 @@ from aiolead.testing.simulation.turns import is_lost
 from tests.assurance.simulation.programs import (
     alone,
     end_of_session,
+    explored,
     insist,
     using_the_grace_period,
 )
@@ -63,6 +64,13 @@ class Plan:
     all_done: anyio.Event = field(default_factory=anyio.Event)
 
 
+@explored(
+    reached=(
+        "stepped behind another contender",
+        "handed over to a successor",
+        "asked a leader to resign",
+    ),
+)
 async def succeed(world: World) -> None:
     """Three to five contenders, and an operator."""
     plan = _contenders(world, is_undisturbed=False)

@@ -35,7 +35,13 @@ from aiolead.model import CreateMode
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import KINDS, Fault, Process, World
 from aiolead.testing.simulation.levers import Levers
-from tests.assurance.simulation.programs import alone, base_name, end_of_session, start_each
+from tests.assurance.simulation.programs import (
+    alone,
+    base_name,
+    end_of_session,
+    explored,
+    start_each,
+)
 
 FOLDER = "/kept"
 OPERATOR = b"by the operator"
@@ -68,6 +74,16 @@ class Plan:
         news.set()
 
 
+@explored(
+    range(1000, 1012),
+    range(12),
+    reached=(
+        "left while its znode was being created again",
+        "created again after somebody had deleted it",
+        "created again in another session",
+        "waited for the end of somebody else's znode",
+    ),
+)
 async def keep(world: World) -> None:
     """Two or three keepers, and an operator."""
     plan = Plan(world)

@@ -28,6 +28,7 @@ from aiolead.testing.simulation.turns import why_withdrawn
 from tests.assurance.simulation.programs import (
     alone,
     end_of_session,
+    explored,
     start_each,
     using_the_grace_period,
     way_in,
@@ -60,6 +61,15 @@ class Plan:
                 return aiolead.Lock(client, line, identity=who)
 
 
+@explored(
+    range(1000, 1012),
+    range(12),
+    reached=(
+        "began again, since one of several was lost before all were held",
+        "ran out of time with some of several",
+        "lost one of several, and had the others",
+    ),
+)
 async def together(world: World) -> None:
     """Three or four processes and three locks."""
     rng = world.rng("together")

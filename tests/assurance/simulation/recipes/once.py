@@ -24,7 +24,13 @@ import aiolead
 from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import claimed, end_of_session, insist, start_each
+from tests.assurance.simulation.programs import (
+    claimed,
+    end_of_session,
+    explored,
+    insist,
+    start_each,
+)
 
 JOBS = "/jobs"
 
@@ -60,6 +66,8 @@ class Plan:
         return any(mark.czxid > since for mark in marks)
 
 
+# 124 and 158 have each found a bug.
+@explored([*range(6), 124, 158], [*range(6, 12), 124, 158])
 async def run_keys(world: World) -> None:
     """Three or four processes, and two or three keys."""
     rng = world.rng("run_keys")

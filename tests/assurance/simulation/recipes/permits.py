@@ -34,6 +34,7 @@ from aiolead.testing.simulation import Process, Turn, World
 from tests.assurance.simulation.programs import (
     alone,
     end_of_session,
+    explored,
     length_of,
     start_each,
     using_the_grace_period,
@@ -62,12 +63,14 @@ class Plan:
     """The contenders whose bodies run, with their holds and numbers of permits."""
 
 
+@explored()
 async def permits(world: World) -> None:
     """Three or four processes share two to four permits."""
     rng = world.rng("permits")
     start(Plan(world, rng.choice((2, 3, 4)), one_of_fixed), rng)
 
 
+@explored()
 async def kazoos(world: World) -> None:
     """The same, in the layout of kazoo."""
     rng = world.rng("permits")
@@ -81,6 +84,7 @@ def start(plan: Plan, rng: random.Random) -> None:
     start_each(world, "p", rng.choice((3, 4)), partial(contender, plan))
 
 
+@explored()
 async def limits(world: World) -> None:
     """Three processes, and somebody who changes the limit."""
     rng = world.rng("limits")
@@ -90,6 +94,7 @@ async def limits(world: World) -> None:
     world.start("operator", partial(operator, plan))
 
 
+@explored()
 async def exclusive(world: World) -> None:
     """Three or four processes contend for one znode."""
     plan = Plan(world, 1, one_exclusive)

@@ -22,7 +22,7 @@ import aiolead
 from aiolead.errors import ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated
 from aiolead.testing.simulation import Process, Turn, World
-from tests.assurance.simulation.programs import alone, end_of_session
+from tests.assurance.simulation.programs import alone, end_of_session, explored
 
 LINE = "/preferred"
 LONGEST = 3.0
@@ -68,6 +68,11 @@ class Plan:
         self.world.history.reached(TOOK_OVER)
 
 
+@explored(
+    range(1060, 1072),
+    range(12),
+    reached=("a better contender took over", "a contender joined again, behind a better one"),
+)
 async def prefer(world: World) -> None:
     """Three or four processes, some of them with the same priority."""
     rng = world.rng("prefer")

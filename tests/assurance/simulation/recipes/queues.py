@@ -51,10 +51,12 @@ from aiolead.testing.history.events import NodeCreated, NodeDeleted, Session
 from aiolead.testing.simulation import Process, World
 from aiolead.types import DeadLetter
 from tests.assurance.simulation.programs import (
+    OF_QUEUES,
     Contend,
     base_name,
     claimed,
     end_of_session,
+    explored,
     insist,
     over_clients,
     start_each,
@@ -131,6 +133,7 @@ class Plan:
         return lambda: offset + process.clock()
 
 
+@explored(range(1000, 1012), range(3000, 3012), reached=OF_QUEUES)
 async def consume(world: World) -> None:
     """Two or three consumers of one or two tasks, one or two producers, and an auditor."""
     rng = world.rng("consume")
@@ -138,6 +141,7 @@ async def consume(world: World) -> None:
     begin(Plan(world, kind, tasks=rng.choices((1, 2), (3, 1))[0]), rng)
 
 
+@explored(range(1000, 1012), range(3000, 3012), reached=OF_QUEUES)
 async def below(world: World) -> None:
     """The same, with one more client that puts znodes below items."""
     # Znodes below an item count as attempts, so the pauses would become very long.
@@ -147,6 +151,15 @@ async def below(world: World) -> None:
         plan.spoiling.add("spoiler")
 
 
+@explored(
+    # 71073 has found a bug.
+    [*range(1000, 1012), 71073],
+    [*range(3000, 3012), 71073],
+    reached=(
+        "moved to the dead letters as its last attempt ended",
+        "moved to the dead letters by the consumer after the last one",
+    ),
+)
 async def letters(world: World) -> None:
     """The same as `consume`, with one or two attempts at an item, few of which end well."""
     rng = world.rng("letters")
@@ -154,6 +167,15 @@ async def letters(world: World) -> None:
     begin(Plan(world, aiolead.Queue, tasks=1, pause=0.02, acks=0.3, most=most), rng)
 
 
+@explored(
+    range(1000, 1012),
+    range(12),
+    reached=(
+        "handed out as it came due, to somebody who was waiting",
+        "an item was due before one that was put earlier",
+        "given back, and handed out again",
+    ),
+)
 async def delay(world: World) -> None:
     """The same with items that are not due yet."""
     rng = world.rng("delay")
@@ -171,6 +193,7 @@ def begin(plan: Plan, rng: Random) -> None:
 # --- one item in turn ----------------------------------------------------------------------------
 
 
+@explored(range(1000, 1012), range(3000, 3012), reached=OF_QUEUES)
 async def turns(world: World) -> None:
     """Two or three processes with one or two consumers each."""
     rng = world.rng("turns")

@@ -22,7 +22,7 @@ import aiolead
 from aiolead import RateLimit
 from aiolead.errors import AcquireTimeout, ConnectionLossError
 from aiolead.testing.simulation import Process, World
-from tests.assurance.simulation.programs import end_of_session, insist, start_each
+from tests.assurance.simulation.programs import end_of_session, explored, insist, start_each
 
 LIMIT = "/limit"
 
@@ -66,6 +66,7 @@ class Plan:
             )
 
 
+@explored(range(8), range(8))
 async def spend(world: World) -> None:
     """Three or four processes under one limit, whose servers have clocks of their own."""
     rng = world.rng("rates")

@@ -31,7 +31,13 @@ from aiolead.errors import (
 from aiolead.model import SessionState
 from aiolead.testing.history.events import Continued
 from aiolead.testing.simulation import Process, Turn, World
-from tests.assurance.simulation.programs import Contend, end_of_session, over_clients, way_in
+from tests.assurance.simulation.programs import (
+    Contend,
+    end_of_session,
+    explored,
+    over_clients,
+    way_in,
+)
 
 LINE = "/lines/again"
 DEEPEST = 4
@@ -44,6 +50,16 @@ REFUSED = "refused to enter again after a loss"
 INNER_CANCELLED = "an inner block was cancelled, and the outer one went on"
 
 
+@explored(
+    range(1000, 1012),
+    range(12),
+    reached=(
+        "entered again while the connection was lost",
+        "lost at several levels at once",
+        "refused to enter again after a loss",
+        "an inner block was cancelled, and the outer one went on",
+    ),
+)
 async def reenter(world: World) -> None:
     """Two or three processes of one task or two."""
     for number in range(world.rng("reenter").choice((2, 3))):

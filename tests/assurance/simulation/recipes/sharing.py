@@ -34,6 +34,7 @@ from tests.assurance.simulation.programs import (
     alone,
     check_updates,
     end_of_session,
+    explored,
     insist,
     length_of,
     start_each,
@@ -58,6 +59,7 @@ class Plan:
         self.done = anyio.Event()
 
 
+@explored([*range(6), *range(1000, 1006)], [*range(6, 12), *range(1006, 1012)])
 async def share(world: World) -> None:
     """Three or four processes that read and write a register."""
     # Readers come in together, however many they are, and are all woken by one departure.

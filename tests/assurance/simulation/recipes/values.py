@@ -40,7 +40,13 @@ from aiolead.errors import (
 )
 from aiolead.testing.simulation import Process, World
 from aiolead.types import Codec
-from tests.assurance.simulation.programs import claimed, end_of_session, insist, start_each
+from tests.assurance.simulation.programs import (
+    claimed,
+    end_of_session,
+    explored,
+    insist,
+    start_each,
+)
 
 COUNTER, VALUE, NUMBERS = "/values/counter", "/values/words", "/values/numbers"
 CONFIG, TREE = "/config", "/tree"
@@ -74,6 +80,7 @@ def may_be_applied(error: AioleadError) -> bool:
 # --- counting ------------------------------------------------------------------------------------
 
 
+@explored(range(8), range(8))
 async def count(world: World) -> None:
     """Three or four processes that count, and an auditor."""
     plan = Plan(world)
@@ -168,6 +175,7 @@ async def auditor(plan: Plan, process: Process) -> None:
 # --- names ---------------------------------------------------------------------------------------
 
 
+@explored(range(8), range(8))
 async def named(world: World) -> None:
     """Three or four processes, and two names."""
     plan = Plan(world)
@@ -210,6 +218,7 @@ async def bear(
 # --- mirroring -----------------------------------------------------------------------------------
 
 
+@explored(range(8), range(8))
 async def mirror(world: World) -> None:
     """Two processes that write, and two that follow."""
     plan = Plan(world)
