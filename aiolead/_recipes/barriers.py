@@ -54,6 +54,9 @@ from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
 
+__all__ = ["Barrier", "DoubleBarrier"]
+__types__ = ["BarrierMember"]
+
 READY = "ready"
 
 _MEMBER = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}", re.ASCII)

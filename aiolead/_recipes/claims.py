@@ -69,6 +69,8 @@ from .recipe import checked_number
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
 
+__types__ = ["Claimed"]
+
 Decode = Callable[[bytes], Content]
 """Decodes the data of an item; raises ValueError if they are invalid."""
 

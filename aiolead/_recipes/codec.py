@@ -20,6 +20,8 @@ from .recipe import OnInvalid
 from .reporting import logger
 from .view import Observation, Reading, View
 
+__types__ = ["Codec"]
+
 T = TypeVar("T")
 
 

@@ -68,6 +68,9 @@ from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
 
+__all__ = ["Condition"]
+__types__ = ["ConditionHeld"]
+
 AT_ONCE = 200
 """The most waiters, or orphans, that are looked at in one go."""
 

@@ -46,6 +46,9 @@ from .reporting import PathWarnings
 from .shared_value import Verdict, checked_rng, settled, until_first
 from .view import Reading
 
+__all__ = ["Config"]
+__types__ = ["ConfigVersion", "ConfigView", "Published"]
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 

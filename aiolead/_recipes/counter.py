@@ -22,6 +22,8 @@ from .layouts import Layout, Role
 from .recipe import Recipe, checked_count, checked_path
 from .shared_value import Contended, checked_rng, read, update, write
 
+__all__ = ["Counter", "SequenceAllocator"]
+
 
 class _IsOther(Exception):
     """The current number is not the expected one."""

@@ -24,6 +24,8 @@ from .queue_items import MOST_ITEMS, encode
 from .recipe import checked_count, checked_path
 from .reporting import PathWarnings
 
+__types__ = ["DeadLetter"]
+
 MAX_REASON = 1024
 """Longest reason in a dead letter, in bytes of UTF-8; a longer one is cut."""
 

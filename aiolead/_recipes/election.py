@@ -60,6 +60,9 @@ from .view import LatestValue, Observation, Reading, View, plain
 if TYPE_CHECKING:
     from .holding import Contest
 
+__all__ = ["Election", "Phase"]
+__types__ = ["Campaign", "CampaignState", "ElectionObserver", "ElectionState"]
+
 
 @dataclass(frozen=True, slots=True)
 class ElectionState:

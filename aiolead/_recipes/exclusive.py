@@ -25,6 +25,9 @@ from .reporting import PathWarnings
 from .rivals import HolderQuery, only_holder
 from .znode import Znode
 
+__all__ = ["ExclusiveLock", "UniqueNames"]
+__types__ = ["HeldName"]
+
 
 @final
 class ExclusiveLock(HeldRecipe[Held]):

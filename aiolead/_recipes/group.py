@@ -19,6 +19,9 @@ from .reading import over_sessions, read_children
 from .recipe import Recipe, checked_name, default_identity
 from .view import ChildReader, Observation, Reading, View, plain
 
+__all__ = ["Group"]
+__types__ = ["ChangeKind", "Member", "MemberChange", "MembersView", "Membership"]
+
 
 @dataclass(frozen=True, slots=True)
 class Member:

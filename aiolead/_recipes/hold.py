@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from .holding import Contest
     from .rivals import HolderQuery
 
+__all__ = ["Held"]
+__types__ = ["Tenure", "TenureStatistics"]
+
 
 class Place(Protocol):
     """The subject of one acquisition: a place in a queue, a znode, permits, a claim, a seat.

@@ -43,6 +43,8 @@ from .rivals import TimeLimit
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+__types__ = ["TenureContext"]
+
 TO_HOLD = "async with lock.acquire(timeout=5) as held:"
 """The statement that holds most recipes, for messages."""
 TO_TRY = "async with lock.try_acquire() as held:"

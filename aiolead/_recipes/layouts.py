@@ -30,6 +30,8 @@ from ..errors import ConfigurationError
 from ..model import CreateMode
 from ..paths import sequence_of, validate
 
+__types__ = ["Layout", "SequenceWarning"]
+
 PLACE = "{id}"
 """It stands for the identity in a pattern: the session and the count, which make a name unique."""
 

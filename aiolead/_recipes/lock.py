@@ -22,6 +22,8 @@ from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role
 from .recipe import OnDisconnect
 
+__all__ = ["Lock", "ReentrantLock"]
+
 
 @final
 class Lock(HeldRecipe[Held]):

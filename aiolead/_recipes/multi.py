@@ -34,6 +34,9 @@ from .holding import (
     silence,
 )
 
+__all__ = ["MultiLock"]
+__types__ = ["Holdable", "MultiHeld"]
+
 R_co = TypeVar("R_co", covariant=True)
 
 

@@ -16,6 +16,8 @@ from .kernel import in_order
 from .layouts import Names
 from .reading import listed
 
+__types__ = ["UnrecognizedChild", "unrecognized_children"]
+
 KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
 """A permit in kazoo's layout, a child of a semaphore's path: kazoo's own, or ours."""
 

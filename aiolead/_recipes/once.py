@@ -49,6 +49,9 @@ from .recipe import (
 from .rivals import TimeLimit
 from .trimming import Trimmer
 
+__all__ = ["Once"]
+__types__ = ["Run"]
+
 MAX_KEY = 256
 """Longest key, in bytes of UTF-8."""
 

@@ -26,6 +26,8 @@ from .hold import Held, is_loss_of
 from .lock import Lock
 from .recipe import OnDisconnect, Recipe, checked_name, checked_number, checked_on_disconnect
 
+__all__ = ["Partitioner"]
+
 
 def score(key: str, name: str) -> float:
     """The score of a pair, between 0 and 1: the same everywhere and forever."""

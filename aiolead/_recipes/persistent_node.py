@@ -57,13 +57,13 @@ from .recipe import checked_acl, checked_client, checked_data, checked_path, che
 from .view import leaves_here
 from .znode import Znode, ZnodeState
 
+__all__ = ["PersistentNode"]
+__types__ = ["NodeState"]
+
 MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
 
-QUICK_REPAIRS = 3
-"""How many repairs are immediate. If other clients undo them, there is one per `PAUSE`."""
-
-PAUSE = 1.0
-"""The pause between repairs after the first ones, in seconds."""
+QUICK_REPAIRS, PAUSE = 3, 1.0
+"""How many repairs are immediate, and how many seconds pass before each one after them."""
 
 
 class Keepers(dict[str, "ZnodeKeeper"]):

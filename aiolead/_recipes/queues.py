@@ -196,6 +196,9 @@ if TYPE_CHECKING:
 else:
     V = TypeVar("V")
 
+__all__ = ["DelayQueue", "PriorityQueue", "Queue"]
+__types__ = ["Consumption", "QueueItem"]
+
 
 class Consumption(TenureContext["Consumption[C]"], Generic[C]):
     """Items, claimed one after the other: `async with queue.consume() as items`.

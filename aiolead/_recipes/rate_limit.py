@@ -39,6 +39,8 @@ from .recipe import Recipe, checked_count, checked_number, checked_wait
 from .reporting import PathWarnings
 from .shared_value import checked_rng, compare_and_set, read, until_first
 
+__all__ = ["RateLimit"]
+
 GRAIN = 0.001
 """The servers' times are whole milliseconds, in seconds."""
 

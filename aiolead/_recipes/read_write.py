@@ -32,6 +32,9 @@ from .naming import Departure, Fixed
 from .recipe import OnDisconnect
 from .znode import HoldOptions, Znode
 
+__all__ = ["ReadWriteLock"]
+__types__ = ["ReadLock", "WriteHeld", "WriteLock"]
+
 
 class WriteHeld(Held):
     """A hold for writing, or, after `downgrade`, for reading."""

@@ -56,6 +56,8 @@ from .rivals import HolderQuery, oldest_holder
 from .shared_value import write
 from .znode import NodeGone, Znode, ZnodeState
 
+__all__ = ["Semaphore"]
+
 _PARTS = ("locks", LEASES, "limit")
 """Curator's children of the path."""
 

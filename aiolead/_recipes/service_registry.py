@@ -39,6 +39,21 @@ else:
     JSON = object  # tools that evaluate types at run time would recurse
 """A value in JSON."""
 
+__all__ = ["ServiceInstance", "ServiceRegistry"]
+__types__ = [
+    "ConsistentHash",
+    "DownPolicy",
+    "InstanceSource",
+    "LeastLoaded",
+    "Picker",
+    "Registration",
+    "RoundRobin",
+    "ServiceType",
+    "ServiceView",
+    "Strategy",
+    "WeightedRandom",
+]
+
 _MOST = 1e100
 """Greatest weight and load. Strategies add and divide them, and need finite results."""
 

@@ -34,6 +34,9 @@ from .reading import caught_up, over_sessions, read_data
 from .recipe import OnInvalid, Recipe, checked_on_invalid
 from .view import Reading
 
+__all__ = ["SharedValue"]
+__types__ = ["SharedValueView", "Versioned"]
+
 R = TypeVar("R")
 
 PAUSE = 0.005

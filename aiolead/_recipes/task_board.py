@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 else:
     V = TypeVar("V")
 
+__all__ = ["TaskBoard"]
+__types__ = ["BoardView", "Task", "TaskPhase", "TaskResult", "TaskState"]
+
 
 class TaskPhase(enum.Enum):
     """The phase of a task."""

@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from .contender_queue import ContenderQueue, Entry
     from .holding import Contest
 
+__all__ = ["Term"]
+
 PATIENCE = 20.0
 """How long to wait for a successor by default, in seconds: Kubernetes kills after 30."""
 

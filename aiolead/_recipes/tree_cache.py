@@ -25,6 +25,8 @@ from .recipe import checked_client, checked_count
 from .tree_reader import TreeCopy, TreeEvents, TreeNode, TreeReader
 from .view import ClientJob, leaves_here
 
+__all__ = ["TreeCache"]
+
 MAX_NODES = 100_000
 """Default limit of the znodes in a cache."""
 

@@ -32,6 +32,8 @@ from ..errors import AioleadError, NoAuthError, NoNodeError, RequestRefusedError
 from ..model import EventType, Stat, WatchEvent
 from ..paths import basename, join, parent
 
+__types__ = ["TreeEvent", "TreeEventType", "TreeEvents", "TreeNode"]
+
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:

@@ -27,6 +27,8 @@ from ..model import SessionState, Stat, WatchEvent
 from .errors import Action, Step, action_for, before_next_try, pause_until
 from .reading import read_children, read_data
 
+__types__ = ["ChildrenView", "DataView", "View"]
+
 T = TypeVar("T")
 
 

@@ -1,6 +1,6 @@
 """Writes `aiolead/blocking/__init__.py`: the classes for threads, from the async ones.
 
-    python -m tests.tools.write_blocking
+    python -m tests.tools.write_blocking        # and the exported names, see `write_exports`
 
 The file is committed, rather than made when a wheel is built: so a clone, an editable install and a
 wheel have the same source without a further step, and readers find the lines of a traceback.
@@ -30,6 +30,11 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+if __name__ == "__main__":
+    from tests.tools import write_exports
+
+    write_exports.write()
 
 import aiolead
 import aiolead.types
