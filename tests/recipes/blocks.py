@@ -9,6 +9,9 @@ from typing import Any
 import anyio
 from kit.clients import PATIENCE
 
+from aiolead import Term
+from aiolead.types import Campaign
+
 Block = AbstractAsyncContextManager[Any]
 
 
@@ -26,6 +29,15 @@ async def happens(event: anyio.Event) -> None:
     """
     with anyio.fail_after(PATIENCE):
         await event.wait()
+
+
+async def term_of(campaign: Campaign) -> Term:
+    """Waits until a campaign leads; gives its term."""
+    with anyio.fail_after(PATIENCE):
+        async for state in campaign:
+            if state.term is not None:
+                return state.term
+    raise AssertionError("the campaign has ended")
 
 
 class Holder:

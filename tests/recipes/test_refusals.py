@@ -160,16 +160,6 @@ async def test_observers_go_on_while_reads_are_throttled(
             server._running.core.throttled.update(dict.fromkeys(READS, 2))
 
 
-@with_virtual_server
-async def test_throttled_ack_is_repeated(server: EmbeddedServer, client: Client) -> None:
-    queue = aiolead.Queue(client, PATH)
-    await queue.put(b"x")
-    async with queue.get() as item:
-        server.throttle(OpCode.MULTI)
-        await item.ack()
-    assert await queue.size() == 0
-
-
 # --- a refused release ---------------------------------------------------------------------------
 
 

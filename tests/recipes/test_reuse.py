@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import anyio
 import pytest
 from kit.clients import PATIENCE, contenders_left, eventually, nothing_left
-from recipes.blocks import Block, enter
+from recipes.blocks import Block, enter, term_of
 
 from aiolead import AcquireTimeout, Client, Election, Lock, Term, UniqueNames
 from aiolead.errors import AlreadyHeldError, UsageError
@@ -147,10 +147,7 @@ async def test_task_does_not_wait_for_its_own_campaign(
             await enter(election.leadership())
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(enter, election.leadership())  # another task may wait for the campaign
-            async for state in view:
-                if state.term is not None:
-                    await state.term.resign()
-                    break
+            await (await term_of(view)).resign()
     await nothing_left(server, PATH)
     await enter(election.leadership())
 
@@ -158,10 +155,7 @@ async def test_task_does_not_wait_for_its_own_campaign(
 async def test_task_whose_campaign_is_over_may_lead(client: Client) -> None:
     election = Election(client, PATH)
     async with election.campaign() as view:
-        async for state in view:
-            if state.term is not None:
-                await state.term.resign()
-                break
+        await (await term_of(view)).resign()
         with anyio.fail_after(PATIENCE):
             await enter(election.leadership())
 
@@ -172,9 +166,7 @@ async def test_leader_may_stand_by_for_itself(client: Client) -> None:
     async with election.leadership() as term, election.campaign() as view:
         with anyio.fail_after(PATIENCE):
             await term.hand_over(timeout=PATIENCE)
-            async for state in view:
-                if state.term is not None:
-                    break
+            await term_of(view)
 
 
 async def test_campaign_of_a_task_that_ended_is_not_in_the_way_of_others(client: Client) -> None:
@@ -184,9 +176,7 @@ async def test_campaign_of_a_task_that_ended_is_not_in_the_way_of_others(client:
 
     async def start() -> None:
         await campaign.__aenter__()
-        async for state in campaign:
-            if state.term is not None:
-                break
+        await term_of(campaign)
 
     async def wait() -> None:
         with pytest.raises(AcquireTimeout):

@@ -12,9 +12,10 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, Served, connect, eventually, in_memory, joined, names, raw
 from kit.selection import on_embedded
 from kit.virtual_time import Link, passes, settled, with_virtual_server
+from recipes.blocks import term_of
 from recipes.crowd import Crowd, crowd
 
-from aiolead import Client, Election, Phase
+from aiolead import Client, Election
 from aiolead._recipes.contender_queue import Entry
 from aiolead.errors import (
     HandOverTimeout,
@@ -250,10 +251,7 @@ async def test_successor_warms_up_before_it_leads(
             assert (new.identity, new.is_ready) == ("new", False)
             assert them.inside["old"].is_held
             await view.set_ready()
-            with anyio.fail_after(PATIENCE):
-                async for state in view:
-                    if state.phase is Phase.LEADING:
-                        break
+            await term_of(view)
             leader = await Election(watcher, PATH).leader()
             assert leader is not None
             assert (leader.identity, leader.is_ready) == ("new", True)
@@ -314,17 +312,14 @@ async def test_request_and_readiness_do_not_undo_each_other(
 ) -> None:
     """Both change the data of a znode that leads by now, at the same time."""
     async with Election(b, PATH, identity="me").campaign(ready=False) as view:
-        async for state in view:
-            if state.phase is Phase.LEADING:
-                break
-        assert state.term is not None
+        term = await term_of(view)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(view.set_ready)
             tasks.start_soon(Election(a, PATH).revoke)
         with anyio.fail_after(PATIENCE):
-            await state.term.revocation_requested()
+            await term.revocation_requested()
         with raw(server) as operator:
-            assert operator.get(state.term.path) == b"__REVOKE__me"
+            assert operator.get(term.path) == b"__REVOKE__me"
 
 
 # --- several at once -----------------------------------------------------------------------------
@@ -432,20 +427,17 @@ async def test_request_that_comes_during_the_report_of_readiness_stays(
         Election(a, PATH, identity="me").campaign(ready=False) as view,
         anyio.create_task_group() as tasks,
     ):
-        async for state in view:
-            if state.term is not None:
-                break
+        term = await term_of(view)
         await settled()
-        assert state.term is not None
         held = link.hold_reply(OpCode.GET_DATA)
         tasks.start_soon(view.set_ready)
         await held.wait()
         await Election(b, PATH).revoke()
         held.release()
         with anyio.fail_after(PATIENCE):
-            await state.term.revocation_requested()
+            await term.revocation_requested()
         await settled()
-        assert (await b.get(state.term.path))[0] == b"__REVOKE__me"
+        assert (await b.get(term.path))[0] == b"__REVOKE__me"
 
 
 # --- failures ------------------------------------------------------------------------------------
@@ -477,11 +469,7 @@ async def test_cancelled_hand_over_leads_on(server: ServerUnderTest) -> None:
 async def test_lost_term_ends_the_hand_over(server: ServerUnderTest, a: Client) -> None:
     """Also that of a campaign, which cancels nothing."""
     async with Election(a, PATH).campaign() as view:
-        async for state in view:
-            if state.phase is Phase.LEADING:
-                break
-        term = state.term
-        assert term is not None
+        term = await term_of(view)
         async with anyio.create_task_group() as tasks:
 
             async def lose() -> None:

@@ -14,7 +14,7 @@ from kit.clients import PATIENCE, catch_up, connect, contenders_left, eventually
 from kit.selection import on_embedded
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import settled, with_virtual_server
-from recipes.blocks import enter
+from recipes.blocks import enter, term_of
 from recipes.crowd import Crowd, crowd
 
 from aiolead import Client, Election
@@ -201,10 +201,7 @@ async def test_departure_of_the_one_that_allows_fewest_lets_those_behind_it_lead
                 contenders = await election.contenders()
                 (middle,) = [each for each in contenders if each.identity == "alone"]
                 operator.delete(middle.path)  # it joins again, behind
-            with anyio.fail_after(PATIENCE):
-                async for state in campaign:
-                    if state.term is not None:
-                        break
+            await term_of(campaign)
             await eventually(
                 lambda: identities(view.value.leaders) == ["one", "three"], "both are seen"
             )

@@ -21,12 +21,12 @@ from kit.clients import (
     watches_the_bytes,
 )
 from kit.selection import on_embedded
-from recipes.blocks import enter
+from recipes.blocks import enter, term_of
 
 from aiolead import Client, Election, Term
 from aiolead.errors import ClientClosedError, MixedLayoutError, UsageError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Campaign, ElectionState
+from aiolead.types import ElectionState
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
 
@@ -61,15 +61,6 @@ async def until_outdated(states: AsyncIterable[ElectionState]) -> None:
         async for state in states:
             if not state.is_current:
                 return
-
-
-async def term_of(campaign: Campaign) -> Term:
-    """The term of a campaign, once it leads."""
-    with anyio.fail_after(PATIENCE):
-        async for state in campaign:
-            if state.term is not None:
-                return state.term
-    raise AssertionError("the campaign ended")
 
 
 # --- one observer --------------------------------------------------------------------------------

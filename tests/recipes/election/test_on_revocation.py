@@ -8,6 +8,7 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, eventually, joined
 from kit.selection import on_embedded
 from kit.virtual_time import Link, passes, settled, with_virtual_server
+from recipes.blocks import term_of
 from recipes.crowd import crowd
 
 from aiolead import Client, Election, Term
@@ -139,14 +140,12 @@ async def test_ignored_request_cancels_nothing(a: Client, b: Client) -> None:
 @on_embedded
 async def test_campaign_is_asked_and_decides_itself(a: Client, b: Client) -> None:
     async with Election(a, PATH).campaign() as states:
-        async for state in states:
-            if state.term is not None:
-                break
-        assert state.term is not None
+        term = await term_of(states)
         await Election(b, PATH).revoke()
-        await state.term.revocation_requested()
+        await term.revocation_requested()
         await anyio.wait_all_tasks_blocked()
-        state.term.check()
+        term.check()
+        await term.resign()
 
 
 class AskedInFront(Contender):

@@ -12,7 +12,7 @@ from kit.selection import on_embedded
 from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.crowd import crowd
 
-from aiolead import Client, Election, Lock, Phase, ReadWriteLock, ReentrantLock
+from aiolead import Client, Election, Lock, ReadWriteLock, ReentrantLock
 from aiolead.errors import ConfigurationError
 from aiolead.testing import EmbeddedServer
 
@@ -156,18 +156,6 @@ async def test_waiters_look_at_the_asked_holder_and_not_at_the_queue() -> None:
                 assert them.log == []
             them.leave()
         assert them.log == ["0", "1", "2"]
-
-
-@on_embedded
-async def test_term_of_a_campaign_is_asked(a: Client, b: Client) -> None:
-    async with Election(a, PATH).campaign() as states:
-        async for state in states:
-            if state.phase is Phase.LEADING:
-                break
-        assert state.term is not None
-        await Election(b, PATH).revoke()
-        await state.term.revocation_requested()
-        await state.term.resign()
 
 
 @with_virtual_server
