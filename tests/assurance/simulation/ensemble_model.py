@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.raw_client import Request
+from testing.wire_core import NEW_SESSION, Talk
 
-from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
-from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.codes import XID_PING, OpCode
+from aiolead._wire.framing import encode_body, encode_request
 from aiolead._wire.jute import Reader
-from aiolead._wire.replies import ReplyHeader, WatcherEvent
+from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import Check, Create, Multi
-from aiolead.model import OPEN_ACL_UNSAFE, EventType
+from aiolead.model import OPEN_ACL_UNSAFE
 from aiolead.testing.simulation.connection import Wire
 from aiolead.testing.simulation.ensemble import Ensemble, EnsembleSettings, Server
 from aiolead.testing.simulation.network import Network
@@ -151,29 +151,30 @@ def started(**settings: Any) -> Stage:
     return stage
 
 
-class Client:
-    """A connection to a server of the model, with all that has come back."""
+class Client(Talk):
+    """A connection to a server of the model, with all that has come back.
+
+    Attributes:
+        heard: the numbers of the requests that were answered, and the events, in order.
+        heard_at: when the events came.
+    """
 
     def __init__(self, stage: Stage, host: str, server: Server) -> None:
+        super().__init__()
         self.stage = stage
         self.host = host
         self.wire: Wire | None = None
-        self.session_id = 0
-        self.password = bytes(16)
-        self.timeout_ms = 0
         self.is_refused = False
         self.is_closed = False
         self.replies: dict[int, tuple[ReplyHeader, Reader]] = {}
         self.acked: dict[int, float] = {}
-        self.events: list[tuple[float, EventType, str]] = []
         self.heard: list[Any] = []
+        self.heard_at: list[float] = []
         self.pings: list[tuple[float, float]] = []
         self.zxid = 0
         self.seen = 0
         self.has_greeted = False
         self._pinged: list[float] = []
-        self._xid = 0
-        self._frames = FrameReader(1 << 24)
         stage.network.connect(host, server.address, self, self._opened)
 
     # --- what comes in
@@ -184,7 +185,7 @@ class Client:
 
     def received(self, data: bytes) -> None:
         for frame in self._frames.feed(data):
-            self._take(Reader(frame))
+            self._take(frame)
 
     def ended(self) -> None:
         self.is_closed = True
@@ -194,38 +195,31 @@ class Client:
     def broken(self) -> None:
         self.is_closed = True
 
-    def _take(self, r: Reader) -> None:
+    def _take(self, frame: bytes) -> None:
         if not self.session_id:
-            response = ConnectResponse.read(r)
-            self.session_id = response.session_id
-            self.password = response.password
-            self.timeout_ms = response.timeout_ms
-            self.is_refused = not response.session_id
+            self.is_refused = not self.welcomed(frame).session_id
             return
-        header = ReplyHeader.read(r)
-        if header.xid == XID_EVENT:
-            event = WatcherEvent.read(r)
-            self.events.append((self.stage.now, event.type, event.path))
-            self.heard.append((event.type, event.path))
+        reply = self.reply(frame)
+        if reply is None:
+            self.heard.append(self.events[-1])
+            self.heard_at.append(self.stage.now)
             return
+        header, _ = reply
         self.zxid = max(self.zxid, header.zxid)
         if header.xid == XID_PING:
             self.pings.append((self._pinged.pop(0), self.stage.now))
             return
-        self.replies[header.xid] = header, r
+        self.replies[header.xid] = reply
         self.acked[header.xid] = self.stage.now
         self.heard.append(header.xid)
 
     # --- what goes out
 
     def greet(
-        self,
-        timeout: float = 2.0,
-        session: tuple[int, bytes] = (0, bytes(16)),
-        seen: int = 0,
+        self, timeout: float = 2.0, session: tuple[int, bytes] = NEW_SESSION, seen: int = 0
     ) -> None:
         self.has_greeted = True
-        self.say(encode_record(ConnectRequest(seen, round(timeout * 1000), *session)))
+        self.say(self.hello(timeout, session, seen))
 
     def say(self, data: bytes) -> None:
         assert self.wire is not None
@@ -236,8 +230,7 @@ class Client:
         return self.send_raw(request.op, encode_body(request))
 
     def send_raw(self, op: int, body: bytes = b"") -> int:
-        self._xid += 1
-        self.say(encode_request(self._xid, op, body))
+        self.say(self.request(op, body))
         return self._xid
 
     def ping(self) -> None:
@@ -269,10 +262,6 @@ class Client:
         assert self.wire is not None
         self.wire.reset()
         self.is_closed = True
-
-    @property
-    def session(self) -> tuple[int, bytes]:
-        return self.session_id, self.password
 
 
 def create(path: str, flags: int = 0, data: bytes = b"") -> Create:
