@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,9 +61,3 @@ def rows(page: Path, heading: str) -> list[str]:
     """The lines in the table below a heading of the page."""
     section = page.read_text("utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| [\w ,]+ \| `(.+?)` \| ", section, re.MULTILINE)
-
-
-@contextmanager
-def lines_of(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with caplog.at_level(logging.INFO, "aiolead"):
-        yield Lines(caplog)

@@ -31,7 +31,6 @@ DOWN = "0 of 1 voters are up, quorum 1: there is no leader -> nothing can be wri
 DOWN += "servers that are down"
 NO_TLS = "0 of 1 voters are up, quorum 1: there is no leader -> nothing is known: servers could not"
 NO_TLS += " be asked over TLS"
-NO_LEADER = "0 of 1 voters are up, quorum 1: there is no leader -> nothing can be written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +222,26 @@ def forbidden_path(_folder: Path) -> Iterator[Scene]:
 
 CONNECTED = "I connected to zk:N: session 0xN"
 
+
+def no_quorum(answer: str) -> list[str]:
+    """The findings where the only server gives no session, and an answer to `srvr`."""
+    return ["SESSION", f"server: zk:N: {answer}", f"quorum: {DOWN}"]
+
+
+def no_tls(why: str, first: str = "") -> list[str]:
+    """The findings where no server can be asked over TLS; `first` is that of the handshake."""
+    found = ["SESSION", f"server: zk:N: {why} -> {NOT_SPOKEN_TO}", f"quorum: {NO_TLS}"]
+    return [f"tls: zk:N: {first} -> {WRONG_TLS}", *found] if first else found
+
+
+def refused_certificate(why: str) -> list[str]:
+    return no_tls("certificate verify failed", why)
+
+
+NO_ZOOKEEPER = (
+    "is no ZooKeeper server, by its answer -> is this the client port of a ZooKeeper server?"
+)
+
 SITUATIONS: list[Situation] = [
     Situation(
         name="wrong port",
@@ -252,49 +271,27 @@ SITUATIONS: list[Situation] = [
         name="silent server",
         scene=behaving(hostile.silence, session_timeout=2.0),
         why="no answer to the handshake in time",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: no answer within 3 s -> {NOT_SERVED}",
-            f"quorum: {DOWN}",
-        ],
+        doctor=no_quorum(f"no answer within 3 s -> {NOT_SERVED}"),
     ),
     Situation(
         name="hang-up",
         scene=behaving(hostile.close),
         why=f"{Q}, or a port for TLS?",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: says nothing to srvr -> {NOT_SERVED}",
-            f"quorum: {DOWN}",
-        ],
+        doctor=no_quorum(f"says nothing to srvr -> {NOT_SERVED}"),
     ),
     Situation(
         name="web server",
         scene=behaving(hostile.http),
         why="this is not ZooKeeper's protocol: it is an answer of an HTTP server, beginning with "
         "'HTTP/1.1 400 Bad Request': is this the port of a ZooKeeper server?",
-        doctor=[
-            "SESSION",
-            (
-                "server: zk:N: is no ZooKeeper server, by its answer -> is this the client port of "
-                "a ZooKeeper server?"
-            ),
-            f"quorum: {DOWN}",
-        ],
+        doctor=no_quorum(NO_ZOOKEEPER),
     ),
     Situation(
         name="unknown protocol",
         scene=behaving(hostile.noise),
         why="a frame of -172923614 bytes, where 0 to 67108864 are allowed: is this the port of a "
         "ZooKeeper server?",
-        doctor=[
-            "SESSION",
-            (
-                "server: zk:N: is no ZooKeeper server, by its answer -> is this the client port of "
-                "a ZooKeeper server?"
-            ),
-            f"quorum: {DOWN}",
-        ],
+        doctor=no_quorum(NO_ZOOKEEPER),
     ),
     Situation(
         name="plain text to a TLS port",
@@ -316,12 +313,7 @@ SITUATIONS: list[Situation] = [
         name="TLS to a plain port",
         scene=plain_port,
         why="TLS: the server closed the connection during the handshake: a plain-text port?",
-        doctor=[
-            f"tls: zk:N: the connection was closed during the handshake -> {WRONG_TLS}",
-            "SESSION",
-            f"server: zk:N: the connection was closed during the handshake -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=no_tls(*["the connection was closed during the handshake"] * 2),
     ),
     Situation(
         name="certificate of another host",
@@ -329,80 +321,45 @@ SITUATIONS: list[Situation] = [
         why="TLS: the server's certificate was refused: IP address mismatch, certificate is not "
         "valid for '127.0.0.1': set server_hostname (--tls-hostname) if the servers have another "
         "name",
-        doctor=[
-            (
-                "tls: zk:N: IP address mismatch, certificate is not valid for '127.0.0.1'. -> "
-                f"{WRONG_TLS}"
-            ),
-            "SESSION",
-            f"server: zk:N: certificate verify failed -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=refused_certificate(
+            "IP address mismatch, certificate is not valid for '127.0.0.1'."
+        ),
     ),
     Situation(
         name="unknown authority",
         scene=tls_port(trusted=False),
         why="TLS: the server's certificate was refused: unable to get local issuer certificate: "
         "set ca (--tls-ca) to the authority of the servers",
-        doctor=[
-            f"tls: zk:N: unable to get local issuer certificate -> {WRONG_TLS}",
-            "SESSION",
-            f"server: zk:N: certificate verify failed -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=refused_certificate("unable to get local issuer certificate"),
     ),
     Situation(
         name="expired certificate",
         scene=tls_port(expires=datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)),
         why="TLS: the server's certificate was refused: certificate has expired",
-        doctor=[
-            f"tls: zk:N: certificate has expired -> {WRONG_TLS}",
-            "SESSION",
-            f"server: zk:N: certificate verify failed -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=refused_certificate("certificate has expired"),
     ),
     Situation(
         name="missing client certificate",
         scene=tls_port(wants_client=True),
         why="TLS: the server wants a certificate of this client: set cert (--tls-cert) (tlsv13 "
         "alert certificate required)",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: tlsv13 alert certificate required -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=no_tls("tlsv13 alert certificate required"),
     ),
     Situation(
         name="refused client certificate",
         scene=tls_port(wants_client=True, client="me@example.org"),
         why="TLS: the server does not trust the authority of this client's certificate (tlsv1 "
         "alert unknown ca)",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: tlsv1 alert unknown ca -> {NOT_SPOKEN_TO}",
-            f"quorum: {NO_TLS}",
-        ],
+        doctor=no_tls("tlsv1 alert unknown ca"),
     ),
-    Situation(
-        name="no quorum",
-        scene=without_quorum(grants_sessions=False),
-        why=f"{Q}, or a port for TLS?",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: is read-only -> {NOT_SERVED}",
-            f"quorum: {DOWN}",
-        ],
-    ),
-    Situation(
-        name="read-only server",
-        scene=without_quorum(grants_sessions=True),
-        why=f"{Q}, or a port for TLS?",
-        doctor=[
-            "SESSION",
-            f"server: zk:N: is read-only -> {NOT_SERVED}",
-            f"quorum: {DOWN}",
-        ],
+    *(
+        Situation(
+            name=name,
+            scene=without_quorum(grants_sessions=grants_sessions),
+            why=f"{Q}, or a port for TLS?",
+            doctor=no_quorum(f"is read-only -> {NOT_SERVED}"),
+        )
+        for name, grants_sessions in {"no quorum": False, "read-only server": True}.items()
     ),
     Situation(
         name="wrong password",

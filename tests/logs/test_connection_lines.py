@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kit.virtual_time import SESSION, Link, embedded, passes, virtually
-from logs.log_lines import Lines, lines_of, rows
+from logs.log_lines import Lines, rows
 
 import aiolead
 from aiolead import Lock
@@ -21,12 +21,6 @@ PAGE = Path(aiolead.__file__).parents[1] / "docs" / "reference" / "logging.md"
 
 HUNG_UP = "the server closed the connection"
 REFUSED = "zk:N: the proxy refuses connections"
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with lines_of(caplog) as lines:
-        yield lines
 
 
 async def connected(lines: Lines) -> None:
@@ -60,26 +54,21 @@ async def test_client_without_a_server_says_so_ever_more_rarely(lines: Lines) ->
             assert lines.new() == ["W connected to zk:N after N s: session 0xN"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [(Link.down, REFUSED), (Link.blackhole, "zk:N: no answer to the handshake in time")],
+)
 @virtually
-async def test_program_that_waits_for_its_first_server_learns_why(lines: Lines) -> None:
+async def test_program_that_waits_for_its_first_server_learns_why(
+    lines: Lines, fault: Callable[[Link], None], why: str
+) -> None:
     async with embedded() as server:
         link = Link(server)
-        link.down()
+        fault(link)
         with pytest.raises(ConnectFailed):
             async with link.connect():
                 raise AssertionError
-    assert lines.all == [f"W no server yet, trying: {REFUSED}"]
-
-
-@virtually
-async def test_silent_server_is_named(lines: Lines) -> None:
-    async with embedded() as server:
-        link = Link(server)
-        link.blackhole()
-        with pytest.raises(ConnectFailed):
-            async with link.connect():
-                raise AssertionError
-    assert lines.all == ["W no server yet, trying: zk:N: no answer to the handshake in time"]
+    assert lines.all == [f"W no server yet, trying: {why}"]
 
 
 @virtually

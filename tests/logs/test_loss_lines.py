@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import pytest
-from kit.virtual_time import SESSION, Link, VirtualClock, embedded, passes, virtually
-from logs.log_lines import Lines, lines_of, rows
+from kit.virtual_time import (
+    SESSION,
+    Link,
+    VirtualClock,
+    embedded,
+    passes,
+    virtually,
+    with_virtual_server,
+)
+from logs.log_lines import Lines, rows
 
 import aiolead
 from aiolead import ACL, Client, Election, LeadershipLost, Lock
@@ -19,14 +27,11 @@ from aiolead._recipes.znode import Znode
 from aiolead.errors import ConnectionLossError, LockLost, LossReason
 from aiolead.events import Event, EventName
 from aiolead.model import Permission
+from aiolead.testing import EmbeddedServer
+
+End = Callable[[EmbeddedServer, Client], Awaitable[None]]
 
 LOST = "LOST leadership of /x (token N) after N s: "
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with lines_of(caplog) as lines:
-        yield lines
 
 
 def recipes_lines(lines: Lines) -> list[str]:
@@ -79,39 +84,54 @@ async def test_loss_without_a_server_says_which_and_why(lines: Lines) -> None:
     )
 
 
-@virtually
-async def test_loss_of_an_expired_session(lines: Lines) -> None:
-    async with embedded() as server, Link(server).connect() as client:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lead_until_lost, client)
-            await passes(1.0)
-            server.expire_session(client.session_id)
-            await passes(1.0)
+async def place(client: Client) -> str:
+    """The znode of the leader."""
+    (name,) = await client.get_children("/x")
+    return f"/x/{name}"
+
+
+async def expire(server: EmbeddedServer, client: Client) -> None:
+    server.expire_session(client.session_id)
+
+
+async def delete(_: EmbeddedServer, client: Client) -> None:
+    await client.delete(await place(client))
+
+
+async def forbid(_: EmbeddedServer, client: Client) -> None:
+    await client.set_acl(await place(client), [ACL.world(Permission.ADMIN)])
+
+
+async def revoke(_: EmbeddedServer, client: Client) -> None:
+    await Election(client, "/x").revoke()
+
+
+async def close(_: EmbeddedServer, client: Client) -> None:
+    await client.aclose()
+
+
+ENDED = "I leadership of /x has ended (token N) after N s: "
+ENDS = [
+    (expire, f"W {LOST}the session expired"),
+    (delete, f"W {LOST}the znode was deleted by somebody else"),
+    (forbid, f"W {LOST}the servers refused to confirm the znode"),
+    (revoke, f"{ENDED}another process asked for it, by `revoke`"),
+    (close, f"{ENDED}the client was closed"),
+]
+
+
+@pytest.mark.parametrize(("end", "line"), ENDS)
+@with_virtual_server
+async def test_line_says_why_the_term_has_ended(
+    server: EmbeddedServer, client: Client, lines: Lines, end: End, line: str
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lead_until_lost, client)
+        await passes(1.0)
+        await end(server, client)
+        await passes(20.0)
     assert not any("no server" in each for each in lines.all)
-    assert recipes_lines(lines)[1:] == [f"W {LOST}the session expired"]
-
-
-@virtually
-async def test_loss_of_a_deleted_znode(lines: Lines) -> None:
-    async with embedded() as server, Link(server).connect() as client:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lead_until_lost, client)
-            await passes(1.0)
-            (name,) = await client.get_children("/x")
-            await client.delete(f"/x/{name}")
-            await passes(1.0)
-    assert recipes_lines(lines)[1:] == [f"W {LOST}the znode was deleted by somebody else"]
-
-
-@virtually
-async def test_loss_of_a_znode_that_may_not_be_confirmed(lines: Lines) -> None:
-    unreadable = [ACL.world(Permission.ADMIN)]
-    async with embedded() as server, Link(server).connect() as client:
-        with pytest.raises(LeadershipLost):
-            async with Election(client, "/x").leadership() as term:
-                await client.set_acl(term.path, unreadable)
-                await passes(20.0)
-    assert recipes_lines(lines)[1:] == [f"W {LOST}the servers refused to confirm the znode"]
+    assert recipes_lines(lines)[1:] == [line]
 
 
 @virtually
@@ -126,18 +146,6 @@ async def test_loss_by_a_lost_connection(lines: Lines) -> None:
     assert recipes_lines(lines)[1:] == [
         f"W {LOST}the connection was lost, and the hold does not outlast it"
     ]
-
-
-@virtually
-async def test_release_that_was_asked_for_is_no_warning(lines: Lines) -> None:
-    async with embedded() as server, Link(server).connect() as client:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lead_until_lost, client)
-            await passes(1.0)
-            await Election(client, "/x").revoke()
-            await passes(1.0)
-    ended = "I leadership of /x has ended (token N) after N s: "
-    assert recipes_lines(lines)[1:] == [f"{ended}another process asked for it, by `revoke`"]
 
 
 @virtually
@@ -160,17 +168,6 @@ async def test_loss_by_a_defect_has_one_traceback(
         f"W {LOST}an unexpected error inside aiolead, which is in its log"
     ]
     assert len(internal_errors) == 1
-
-
-@virtually
-async def test_close_of_the_client_is_no_warning(lines: Lines) -> None:
-    async with embedded() as server, anyio.create_task_group() as tasks:
-        async with Link(server).connect() as client:
-            tasks.start_soon(lead_until_lost, client)
-            await passes(1.0)
-    assert recipes_lines(lines)[1:] == [
-        "I leadership of /x has ended (token N) after N s: the client was closed"
-    ]
 
 
 async def hold(client: Client, path: str) -> None:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import anyio
-import pytest
 from kit.virtual_time import SESSION, Link, embedded, passes, virtually, with_virtual_server
-from logs.log_lines import Lines, lines_of
+from logs.log_lines import Lines
 
 import aiolead
 from aiolead import Client, Config, Lock
 from aiolead.testing import EmbeddedServer, OpCode
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with lines_of(caplog) as lines:
-        yield lines
 
 
 def number(keys: Any) -> int:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import anyio
 import pytest
 from kit.cli import WITHIN, Command, environment, objects
-from logs.log_lines import Lines, lines_of
+from logs.log_lines import Lines
 from logs.situations import SITUATIONS, Scene, Situation
 from logs.test_held_situations import LOSSES, REFUSALS
 from opentelemetry.sdk.metrics import MeterProvider
@@ -29,12 +28,6 @@ from aiolead.instrumentation.otel import OpenTelemetrySink
 from aiolead.instrumentation.prometheus import PrometheusSink
 
 situations = pytest.mark.parametrize("row", SITUATIONS, ids=lambda row: row.name)
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with lines_of(caplog) as lines:
-        yield lines
 
 
 _VARIES = (

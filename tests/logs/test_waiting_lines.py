@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import pytest
 from kit.virtual_time import Link, embedded, passes, virtually, with_virtual_server
-from logs.log_lines import Lines, lines_of
+from logs.log_lines import Lines
 from recipes.blocks import Block, Holder, enter
 
 import aiolead
@@ -32,12 +32,6 @@ from aiolead.types import Layout
 
 PATH = "/x"
 HOLDER, WAITER = "host-1:4711", "host-2:17"
-
-
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
-    with lines_of(caplog) as lines:
-        yield lines
 
 
 Make = Callable[[Client, str, float | None], Block]
