@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -140,12 +140,18 @@ _READ: dict[str, Callable[[str], Any]] = {
 # --- tables of histories --------------------------------------------------------------------------
 
 
-def histories(table: str) -> pytest.MarkDecorator:
-    """Parametrize a test by the cases of a table, see `judge`. Indented lines continue a case."""
-    cases = [re.sub(r"\s+", " ", case) for case in re.split(r"\n(?=\S)", table.strip())]
-    pairs = [case.split(": ", 1) for case in cases]
-    assert len({name for name, _ in pairs}) == len(pairs)
-    return pytest.mark.parametrize("case", [pytest.param(text, id=name) for name, text in pairs])
+def histories(tables: Mapping[str, str]) -> pytest.MarkDecorator:
+    """Parametrize a test by the cases of tables, see `judge`. Indented lines continue a case.
+
+    Args:
+        tables: by the names of the invariants that they are about.
+    """
+    cases: dict[str, str] = {}
+    for invariants, table in tables.items():
+        for case in re.split(r"\n(?=\S)", table.strip()):
+            name, text = re.sub(r"\s+", " ", case).split(": ", 1)
+            assert cases.setdefault(f"{invariants}: {name}", text) is text, name
+    return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
 def judge(case: str, bounds: Bounds = BOUNDS) -> None:

@@ -111,11 +111,6 @@ writer beside the last reader: entered a 0 mode=read; 1 entered b 1 mode=read;
 """
 
 
-@histories(ONE_HOLDER)
-def test_one_holder(case: str) -> None:
-    judge(case)
-
-
 def test_one_holder_reports_at_most_20_violations_of_a_queue() -> None:
     tale = HistoryBuilder(
         "; ".join(f"{number} entered c{number} {number}" for number in range(100))
@@ -162,11 +157,6 @@ znode created after the revocation: waits a 1; holds a 1; 1 stepped_down a 1 los
 delete by an unannounced operator: fault_began cut a; waits a 1; holds a 1; 1.1 gone a 1 by=7;
     1.2 left a 1 was_lost => I2 | I26
 """
-
-
-@histories(STOP_IN_TIME)
-def test_stop_before_expiry(case: str) -> None:
-    judge(case)
 
 
 LOST = "fault_began cut a; waits a 1; holds a 1; "
@@ -247,11 +237,6 @@ smaller token of the second reader refused: entered b 2 mode=read; acted b 2; en
 """
 
 
-@histories(FENCING)
-def test_fencing_tokens(case: str) -> None:
-    judge(case)
-
-
 # --- I4: acquire returns with the first znode ----------------------------------------------------
 
 TRUTHFUL = """
@@ -292,11 +277,6 @@ two in front of three places: waits a 1; 1 waits b 2; 2 waits c 3; 3 waits d 4; 
 """
 
 
-@histories(TRUTHFUL)
-def test_truthful_return(case: str) -> None:
-    judge(case)
-
-
 # --- lock-set: no update is lost -----------------------------------------------------------------
 
 LOCK_SET = """
@@ -311,11 +291,6 @@ update between read and write: read z count 4 token=1; wrote z count 5 token=1;
 write without a read: read a count 0 token=1; wrote a count 1 token=1; read b count 1 token=2;
     wrote b count 2 token=2; wrote a count 9 token=3 => ok
 """
-
-
-@histories(LOCK_SET)
-def test_no_lost_updates(case: str) -> None:
-    judge(case)
 
 
 # --- I23: losses are reported in time ------------------------------------------------------------
@@ -336,8 +311,17 @@ unanswered release without an operator: node_created /1/x 1 7;
 """
 
 
-@histories(LOST_IN_TIME)
-def test_time_to_stop(case: str) -> None:
+@histories(
+    {
+        "I1": ONE_HOLDER,
+        "I2": STOP_IN_TIME,
+        "I3": FENCING,
+        "I4": TRUTHFUL,
+        "lock-set": LOCK_SET,
+        "I23": LOST_IN_TIME,
+    }
+)
+def test_history_is_judged(case: str) -> None:
     judge(case)
 
 

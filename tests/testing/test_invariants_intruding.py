@@ -51,11 +51,6 @@ unexpected error in a child: entered a 1; 1 peeked a 1 child call=loss error=Run
 """
 
 
-@histories(THREADS)
-def test_reads_elsewhere(case: str) -> None:
-    judge(case)
-
-
 def test_child_of_a_killed_process_is_still_recorded() -> None:
     history = History(is_alive=lambda _: False)
     history.peeked(L, "a", 1, "thread", held=True)
@@ -94,11 +89,6 @@ killed process: {CALLBACK}; 1 stepped_down a 1 UNCONFIRMED; killed a => ok
 """
 
 
-@histories(LOST_HOLD)
-def test_lost_hold_ends(case: str) -> None:
-    judge(case)
-
-
 # --- I26: a client deletes only its own znodes ---------------------------------------------------
 
 HELD_BY_A = "waits a 1; 1 holds a 1"
@@ -128,6 +118,6 @@ forged znode in front: hostile 666; node_created /app/l/forged 1 666; waits a 2;
 """
 
 
-@histories(OWN)
-def test_own_znodes(case: str) -> None:
+@histories({"I24": THREADS, "I25": LOST_HOLD, "I26": OWN})
+def test_history_is_judged(case: str) -> None:
     judge(case)

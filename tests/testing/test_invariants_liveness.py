@@ -71,11 +71,6 @@ reader's place free: entered a 1 mode=read; joined b; 20 left a 1; 27 reached 't
 """
 
 
-@histories(PROGRESS)
-def test_progress(case: str) -> None:
-    judge(case)
-
-
 # --- I10: first come, first served ---------------------------------------------------------------
 
 ORDER = """
@@ -98,11 +93,6 @@ readers in another order: 1 waits a 1; 2 waits b 2; 3 holds b 2 mode=read; 4 lea
 """
 
 
-@histories(ORDER)
-def test_first_come_first_served(case: str) -> None:
-    judge(case)
-
-
 # --- I11: calls end within their limit -----------------------------------------------------------
 
 CALLS = """
@@ -121,11 +111,6 @@ call of a stopped process: 1 began host/a get 3; 2 stopped host; 6 continued hos
 late call of a stopped process: 1 began host/a get 3; 2 stopped host; 6 continued host;
     8.2 ended host/a get => I11
 """
-
-
-@histories(CALLS)
-def test_bounded_calls(case: str) -> None:
-    judge(case)
 
 
 @pytest.mark.parametrize("end", ["withdrew a timeout", "entered a 1; 50 left a 1", ""])
@@ -186,11 +171,6 @@ stop of 2 s: 6 stopped a; 8 continued a; {LOSS_AT_10} => ok
 """
 
 
-@histories(ALARMS)
-def test_no_false_alarm(case: str) -> None:
-    judge(case)
-
-
 # --- I14: a departure wakes few ------------------------------------------------------------------
 
 NOTIFIED_BEFORE = (
@@ -228,6 +208,6 @@ two znodes of one name: 1 joined a; node_created #0 1 @a; 2 joined b; node_creat
 """
 
 
-@histories(HERD)
-def test_no_herd(case: str) -> None:
+@histories({"I9": PROGRESS, "I10": ORDER, "I11": CALLS, "I13": ALARMS, "I14": HERD})
+def test_history_is_judged(case: str) -> None:
     judge(case)

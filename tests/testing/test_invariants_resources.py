@@ -43,11 +43,6 @@ unretrieved exception: logged INFO 'Task exception was never retrieved' => I18
 """
 
 
-@histories(RESOURCES)
-def test_resources(case: str) -> None:
-    judge(case)
-
-
 @pytest.mark.parametrize(
     ("counts", "broken"),
     [
@@ -85,8 +80,8 @@ withdrawal without a wait: withdrew a => I19
 """
 
 
-@histories(SIGNALS)
-def test_signals(case: str) -> None:
+@histories({"I15, I18, I27": RESOURCES, "I19": SIGNALS})
+def test_history_is_judged(case: str) -> None:
     judge(case)
 
 

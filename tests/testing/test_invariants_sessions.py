@@ -35,11 +35,6 @@ session of a contender's namesake: 1 session host connected 1; 2 entered host/a 
 """
 
 
-@histories(ZOMBIE)
-def test_no_zombie(case: str) -> None:
-    judge(case)
-
-
 # --- I6: one znode per turn, gone within 7 s -----------------------------------------------------
 
 TWO_ZNODES = "session a connected @a; waits a 1; 1 creates a 2; 2 holds a 1; 3 leaves a 1"
@@ -74,11 +69,6 @@ foreign znodes: node_created /other/x 90 @a; node_created /app/l/plain 91; node_
     node_deleted #92 93 85; session a connected @a; waits a 1; 2 holds a 1; 3 leaves a 1;
     50 leftover znodes 0 => ok
 """
-
-
-@histories(ONCE)
-def test_exactly_once(case: str) -> None:
-    judge(case)
 
 
 # --- I12: a contender that gives up leaves nothing behind ----------------------------------------
@@ -126,11 +116,6 @@ znode of a cancelled holder: session a connected @a; waits a 1; 1 holds a 1; 2 c
 """
 
 
-@histories(LEFT_BEHIND)
-def test_nothing_left_behind(case: str) -> None:
-    judge(case)
-
-
 # --- I21: a released place is free ---------------------------------------------------------------
 
 LEFT = "session a connected @a; 1 waits a 1; 2 holds a 1; 5 left a 1"
@@ -156,11 +141,6 @@ released in time after an election: leader_changed 1 1; session a connected @a; 
 released late after an election: leader_changed 1 1; session a connected @a; 1 waits a 1;
     2 holds a 1; 5 left a 1; 6 leader_changed 2 2; 10.2 gone a 1 by=@a => [release=4.0] I21
 """
-
-
-@histories(RELEASED)
-def test_released_place_is_free(case: str) -> None:
-    judge(case)
 
 
 # --- I7, I8 and I22: sessions, reads and guardians -----------------------------------------------
@@ -196,6 +176,6 @@ session closed after an earlier death: 1 killed host; 2 session host connected 1
 """
 
 
-@histories(SESSIONS)
-def test_sessions_and_reads(case: str) -> None:
+@histories({"I5": ZOMBIE, "I6": ONCE, "I12": LEFT_BEHIND, "I21": RELEASED, "I7, I8, I22": SESSIONS})
+def test_history_is_judged(case: str) -> None:
     judge(case)
