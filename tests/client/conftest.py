@@ -1,6 +1,6 @@
 """Servers and clients that most tests of the client need.
 
-A test that is to run on every kind of server takes `server`, and connects by itself.
+`client` and `other` are clients of `server`, if a test takes that, and of `zk` otherwise.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from client.fake_server import FakeServer
 from client.login.certificates import Authority
 from client.network import Network
-from kit.clients import connect
+from kit.clients import Served, connect
 
 from aiolead import Client
 from aiolead._client.net import known_addresses
@@ -26,9 +26,19 @@ async def zk() -> AsyncIterator[EmbeddedServer]:
 
 
 @pytest.fixture
-async def client(zk: EmbeddedServer) -> AsyncIterator[Client]:
-    """A client of `zk`, over TCP."""
-    async with connect(zk) as client:
+def served(request: pytest.FixtureRequest) -> Served:
+    return request.getfixturevalue("server" if "server" in request.fixturenames else "zk")
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[Client]:
+    async with connect(served) as client:
+        yield client
+
+
+@pytest.fixture
+async def other(served: Served) -> AsyncIterator[Client]:
+    async with connect(served) as client:
         yield client
 
 

@@ -37,12 +37,11 @@ def changeable(network: Network) -> Network:
     return network
 
 
-async def test_configuration_is_read(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        config = await admin.get_config(client)
-        members = {"embedded": 0, "standalone": 0, "ensemble": 3}[server.kind]
-        assert [spec.id for spec in config.servers] == list(range(1, members + 1))
-        assert await admin.get_config(client.chroot("/elsewhere")) == config
+async def test_configuration_is_read(server: ServerUnderTest, client: Client) -> None:
+    config = await admin.get_config(client)
+    members = {"embedded": 0, "standalone": 0, "ensemble": 3}[server.kind]
+    assert [spec.id for spec in config.servers] == list(range(1, members + 1))
+    assert await admin.get_config(client.chroot("/elsewhere")) == config
 
 
 async def test_change_is_refused_where_it_is_disabled(server: ServerUnderTest) -> None:

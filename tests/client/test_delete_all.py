@@ -39,28 +39,26 @@ async def grow(client: Client, top: str, *, width: int, depth: int) -> int:
     return len(paths)
 
 
-async def test_tree_is_deleted(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        count = await grow(client, "/a", width=6, depth=3)
-        assert count > 2 * admin.DELETIONS
-        await client.create("/a/e", mode=CreateMode.EPHEMERAL)
-        await client.create("/ab")
-        assert await admin.delete_all(client, "/a") == count + 1
-        assert await client.get_children("/") == ["ab"]
-        assert await admin.delete_all(client, "/a") == 0
-        assert await admin.delete_all(client, "/ab") == 1
+async def test_tree_is_deleted(server: ServerUnderTest, client: Client) -> None:
+    count = await grow(client, "/a", width=6, depth=3)
+    assert count > 2 * admin.DELETIONS
+    await client.create("/a/e", mode=CreateMode.EPHEMERAL)
+    await client.create("/ab")
+    assert await admin.delete_all(client, "/a") == count + 1
+    assert await client.get_children("/") == ["ab"]
+    assert await admin.delete_all(client, "/a") == 0
+    assert await admin.delete_all(client, "/ab") == 1
 
 
-async def test_root_of_a_view_stays(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await grow(client, "/a", width=3, depth=1)
-        view = client.chroot("/a")
-        assert await admin.delete_all(view, "/1") == 1
-        assert await admin.delete_all(view, "/") == 2
-        assert await client.get_children("/") == ["a"]
-        assert await admin.delete_all(client, "/") == 1
-        assert await client.get_children("/") == []
-        assert await admin.delete_all(client.chroot("/missing"), "/") == 0
+async def test_root_of_a_view_stays(server: ServerUnderTest, client: Client) -> None:
+    await grow(client, "/a", width=3, depth=1)
+    view = client.chroot("/a")
+    assert await admin.delete_all(view, "/1") == 1
+    assert await admin.delete_all(view, "/") == 2
+    assert await client.get_children("/") == ["a"]
+    assert await admin.delete_all(client, "/") == 1
+    assert await client.get_children("/") == []
+    assert await admin.delete_all(client.chroot("/missing"), "/") == 0
 
 
 @pytest.mark.parametrize("path", ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"])
@@ -75,19 +73,18 @@ async def test_reserved_paths_are_refused(client: Client, zk: EmbeddedServer, pa
     assert zk.requests["GET_CHILDREN"] == 0
 
 
-async def test_part_without_permission_is_named(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await grow(client, "/a", width=2, depth=1)
-        await client.create("/a/locked")
-        await client.create("/a/locked/in")
-        await client.set_acl("/a/locked", [ACL(Permission.READ, "world", "anyone")])
-        with pytest.raises(NoAuthError) as raised:
-            await admin.delete_all(client, "/a")
-        assert raised.value.path == "/a/locked/in"
-        await client.create("/b", acl=[ACL(Permission.CREATE, "world", "anyone")])
-        with pytest.raises(NoAuthError) as raised:
-            await admin.delete_all(client, "/b")
-        assert raised.value.path == "/b"
+async def test_part_without_permission_is_named(server: ServerUnderTest, client: Client) -> None:
+    await grow(client, "/a", width=2, depth=1)
+    await client.create("/a/locked")
+    await client.create("/a/locked/in")
+    await client.set_acl("/a/locked", [ACL(Permission.READ, "world", "anyone")])
+    with pytest.raises(NoAuthError) as raised:
+        await admin.delete_all(client, "/a")
+    assert raised.value.path == "/a/locked/in"
+    await client.create("/b", acl=[ACL(Permission.CREATE, "world", "anyone")])
+    with pytest.raises(NoAuthError) as raised:
+        await admin.delete_all(client, "/b")
+    assert raised.value.path == "/b"
 
 
 # --- beside other clients ----------------------------------------------------------------------

@@ -13,11 +13,11 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, JumpingClock, Owner, connect, eventually
-from kit.virtual_time import SESSION, VirtualClock, embedded, passes, virtually
+from kit.virtual_time import SESSION, VirtualClock, embedded, passes, virtually, with_virtual_server
 from kit.virtual_time import connect as connect_virtually
 
 import aiolead
-from aiolead import ACL, CreateMode, Lock
+from aiolead import ACL, Client, CreateMode, Lock
 from aiolead.errors import LockLost, LossReason
 from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer, FaultProxy, OpCode
@@ -50,13 +50,11 @@ async def test_new_hold_is_confirmed_as_soon_as_it_is_due(urgent: bool) -> None:
         hold.release()
 
 
-@virtually
-async def test_refused_renewal_is_tried_again_after_its_pause() -> None:
-    async with (
-        embedded() as server,
-        connect_virtually(server) as client,
-        Lock(client, "/lock") as held,
-    ):
+@with_virtual_server
+async def test_refused_renewal_is_tried_again_after_its_pause(
+    server: EmbeddedServer, client: Client
+) -> None:
+    async with Lock(client, "/lock") as held:
         await renewal(server)
         server.throttle(OpCode.MULTI)
         refused = await renewal(server)

@@ -13,7 +13,7 @@ from kit.clients import catch_up, connect
 from kit.raw_client import told_zxid
 
 import aiolead
-from aiolead import ACL, Auth, CreateMode, NodeExistsError, NoNodeError, admin
+from aiolead import ACL, Auth, Client, CreateMode, NodeExistsError, NoNodeError, admin
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import DataReply, ErrorResult, MultiReadReply, NamesReply
 from aiolead._wire.requests import RequestHeader
@@ -45,43 +45,41 @@ from aiolead.model import (
 
 
 @pytest.mark.only_zookeeper("the times of a created znode")
-async def test_znode_from_create_to_delete(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        created = await client.create("/a", b"one")
-        assert created.path == "/a"
-        assert created.stat.czxid == created.stat.mzxid > 0
-        assert created.stat.data_length == 3
-        assert await client.get("/a") == (b"one", created.stat)
-        assert await client.exists("/a") == created.stat
-        changed = await client.set("/a", b"two", version=0)
-        assert (changed.version, changed.czxid) == (1, created.stat.czxid)
-        assert client.backend.last_zxid >= changed.mzxid
-        await client.check("/a", version=1)
-        await client.create("/a/b")
-        await client.create("/a/c")
-        assert sorted(await client.get_children("/a")) == ["b", "c"]
-        await client.delete("/a/b", version=0)
-        await client.delete("/a/c")
-        await client.delete("/a")
-        assert await client.exists("/a") is None
-        await client.sync()
-        await client.sync("/a")
+async def test_znode_from_create_to_delete(server: ServerUnderTest, client: Client) -> None:
+    created = await client.create("/a", b"one")
+    assert created.path == "/a"
+    assert created.stat.czxid == created.stat.mzxid > 0
+    assert created.stat.data_length == 3
+    assert await client.get("/a") == (b"one", created.stat)
+    assert await client.exists("/a") == created.stat
+    changed = await client.set("/a", b"two", version=0)
+    assert (changed.version, changed.czxid) == (1, created.stat.czxid)
+    assert client.backend.last_zxid >= changed.mzxid
+    await client.check("/a", version=1)
+    await client.create("/a/b")
+    await client.create("/a/c")
+    assert sorted(await client.get_children("/a")) == ["b", "c"]
+    await client.delete("/a/b", version=0)
+    await client.delete("/a/c")
+    await client.delete("/a")
+    assert await client.exists("/a") is None
+    await client.sync()
+    await client.sync("/a")
 
 
-async def test_every_mode_of_create(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        for path, mode, created in (
-            ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000000"),
-            ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000001"),
-            ("/", CreateMode.PERSISTENT_SEQUENTIAL, "/0000000002"),
-            ("/e", CreateMode.EPHEMERAL, "/e"),
-            ("/e-", CreateMode.EPHEMERAL_SEQUENTIAL, "/e-0000000004"),
-            ("/c", CreateMode.CONTAINER, "/c"),
-        ):
-            result = await client.create(path, mode=mode)
-            assert result.path == created
-            is_ephemeral = "EPHEMERAL" in mode.name
-            assert (result.stat.ephemeral_owner == client.session_id) == is_ephemeral
+async def test_every_mode_of_create(server: ServerUnderTest, client: Client) -> None:
+    for path, mode, created in (
+        ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000000"),
+        ("/s-", CreateMode.PERSISTENT_SEQUENTIAL, "/s-0000000001"),
+        ("/", CreateMode.PERSISTENT_SEQUENTIAL, "/0000000002"),
+        ("/e", CreateMode.EPHEMERAL, "/e"),
+        ("/e-", CreateMode.EPHEMERAL_SEQUENTIAL, "/e-0000000004"),
+        ("/c", CreateMode.CONTAINER, "/c"),
+    ):
+        result = await client.create(path, mode=mode)
+        assert result.path == created
+        is_ephemeral = "EPHEMERAL" in mode.name
+        assert (result.stat.ephemeral_owner == client.session_id) == is_ephemeral
 
 
 async def test_refusals_of_servers_have_their_error_and_path(server: ServerUnderTest) -> None:
@@ -121,64 +119,62 @@ async def test_refusals_of_servers_have_their_error_and_path(server: ServerUnder
         assert sorted(await client.get_children("/")) == ["a", "e"]
 
 
-async def test_transaction_is_applied_as_a_whole(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/a", b"one")
-        path, checked, stat, nothing, numbered = await (
-            client.transaction()
-            .create("/b", b"data")
-            .check("/a", version=0)
-            .set("/a", b"two")
-            .delete("/b")
-            .create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        )
-        assert (path, checked, nothing) == ("/b", None, None)
-        assert isinstance(stat, aiolead.model.Stat)
-        assert stat.version == 1
-        assert isinstance(numbered, str)
-        assert numbered.startswith("/n-00000")
-        assert await client.exists("/b") is None
+async def test_transaction_is_applied_as_a_whole(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/a", b"one")
+    path, checked, stat, nothing, numbered = await (
+        client.transaction()
+        .create("/b", b"data")
+        .check("/a", version=0)
+        .set("/a", b"two")
+        .delete("/b")
+        .create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+    )
+    assert (path, checked, nothing) == ("/b", None, None)
+    assert isinstance(stat, aiolead.model.Stat)
+    assert stat.version == 1
+    assert isinstance(numbered, str)
+    assert numbered.startswith("/n-00000")
+    assert await client.exists("/b") is None
 
-        # All or nothing, and it says which one it was.
-        transaction = client.transaction().set("/a", b"x").delete("/missing").create("/c")
-        with pytest.raises(TransactionError) as raised:
-            await transaction.commit()
-        error = raised.value
-        assert (error.index, error.path) == (1, "/missing")
-        assert isinstance(error.cause, NoNodeError)
-        kinds = [type(result) for result in error.results]
-        assert kinds == [RolledBackError, NoNodeError, RuntimeInconsistencyError]
-        assert (await client.get("/a"))[0] == b"two"
-        assert await client.exists("/c") is None
-        with pytest.raises(UsageError, match="sent already"):
-            transaction.commit()
-        with pytest.raises(UsageError, match="sent already"):
-            transaction.delete("/a")
+    # All or nothing, and it says which one it was.
+    transaction = client.transaction().set("/a", b"x").delete("/missing").create("/c")
+    with pytest.raises(TransactionError) as raised:
+        await transaction.commit()
+    error = raised.value
+    assert (error.index, error.path) == (1, "/missing")
+    assert isinstance(error.cause, NoNodeError)
+    kinds = [type(result) for result in error.results]
+    assert kinds == [RolledBackError, NoNodeError, RuntimeInconsistencyError]
+    assert (await client.get("/a"))[0] == b"two"
+    assert await client.exists("/c") is None
+    with pytest.raises(UsageError, match="sent already"):
+        transaction.commit()
+    with pytest.raises(UsageError, match="sent already"):
+        transaction.delete("/a")
 
 
 @pytest.mark.only_zookeeper("the times of a created znode")
-async def test_views_of_a_chroot(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.ensure_path("/app/x")
-        view = client.chroot("/app").chroot("/x")
-        assert view.session_id == client.session_id
-        created = await view.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
-        assert created.path == "/n-0000000000"
-        assert await client.exists("/app/x" + created.path) == created.stat
-        assert await view.get_children("/") == [created.path[1:]]
-        results = await view.transaction().create("/t").check("/")
-        assert results == ["/t", None]
-        with pytest.raises(NoNodeError) as raised:
-            await view.get("/missing")
-        assert raised.value.path == "/missing"
-        watch = view.backend.make_watch()
-        await view.get("/t", watch=watch)
-        await client.delete("/app/x/t")
-        zxid = told_zxid(server.hosts, client.backend.last_zxid)
-        assert await watch.wait() == WatchEvent(EventType.DELETED, "/t", zxid)
-        assert view.chroot("/").session_id == client.session_id
-        assert "chroot=" in repr(view)
-        assert f"0x{client.session_id:x}" in repr(view)
+async def test_views_of_a_chroot(server: ServerUnderTest, client: Client) -> None:
+    await client.ensure_path("/app/x")
+    view = client.chroot("/app").chroot("/x")
+    assert view.session_id == client.session_id
+    created = await view.create("/n-", mode=CreateMode.EPHEMERAL_SEQUENTIAL)
+    assert created.path == "/n-0000000000"
+    assert await client.exists("/app/x" + created.path) == created.stat
+    assert await view.get_children("/") == [created.path[1:]]
+    results = await view.transaction().create("/t").check("/")
+    assert results == ["/t", None]
+    with pytest.raises(NoNodeError) as raised:
+        await view.get("/missing")
+    assert raised.value.path == "/missing"
+    watch = view.backend.make_watch()
+    await view.get("/t", watch=watch)
+    await client.delete("/app/x/t")
+    zxid = told_zxid(server.hosts, client.backend.last_zxid)
+    assert await watch.wait() == WatchEvent(EventType.DELETED, "/t", zxid)
+    assert view.chroot("/").session_id == client.session_id
+    assert "chroot=" in repr(view)
+    assert f"0x{client.session_id:x}" in repr(view)
 
 
 async def test_ensure_path_creates_missing_parents(server: ServerUnderTest) -> None:
@@ -217,55 +213,52 @@ async def test_acls_protect_znodes(server: ServerUnderTest) -> None:
             await bob.set("/hers", b"")
 
 
-async def test_fenced_writes_need_their_guard(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/mine")
-        fence = client.fenced("/mine")
-        assert await fence.create("/a", b"one") == "/a"
-        assert (await fence.set("/a", b"two")).version == 1
-        with pytest.raises(BadVersionError):
-            await fence.set("/a", b"", version=0)
-        with pytest.raises(NodeExistsError):
-            await fence.create("/a")
-        results = await fence.transaction().create("/b").delete("/b")
-        assert results == ["/b", None]
-        with pytest.raises(TransactionError) as raised:
-            await fence.transaction().create("/b").delete("/missing")
-        assert raised.value.index == 1
-        await client.delete("/mine")
-        for refused in (
-            fence.create("/c"), fence.set("/a", b""), fence.delete("/a"),
-            fence.transaction().create("/c"),
-        ):  # fmt: skip
-            with pytest.raises(aiolead.Fenced, match="/mine is no longer ours"):
-                await refused
-        assert sorted(await client.get_children("/")) == ["a"]
+async def test_fenced_writes_need_their_guard(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/mine")
+    fence = client.fenced("/mine")
+    assert await fence.create("/a", b"one") == "/a"
+    assert (await fence.set("/a", b"two")).version == 1
+    with pytest.raises(BadVersionError):
+        await fence.set("/a", b"", version=0)
+    with pytest.raises(NodeExistsError):
+        await fence.create("/a")
+    results = await fence.transaction().create("/b").delete("/b")
+    assert results == ["/b", None]
+    with pytest.raises(TransactionError) as raised:
+        await fence.transaction().create("/b").delete("/missing")
+    assert raised.value.index == 1
+    await client.delete("/mine")
+    for refused in (
+        fence.create("/c"), fence.set("/a", b""), fence.delete("/a"),
+        fence.transaction().create("/c"),
+    ):  # fmt: skip
+        with pytest.raises(aiolead.Fenced, match="/mine is no longer ours"):
+            await refused
+    assert sorted(await client.get_children("/")) == ["a"]
 
 
 # --- reads that only newer servers know ----------------------------------------------------------
 
 
-async def test_children_are_read_with_the_stat(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/a")
-        await client.create("/a/b")
-        names, stat = await client.get_children_and_stat("/a")
-        assert (names, stat) == (["b"], await client.exists("/a"))
-        with client.backend.make_watch() as watch:
-            await client.get_children_and_stat("/a", watch=watch)
-            await client.create("/a/c")
-            with anyio.fail_after(PATIENCE):
-                assert (await watch.wait()).type is EventType.CHILDREN_CHANGED
+async def test_children_are_read_with_the_stat(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/a")
+    await client.create("/a/b")
+    names, stat = await client.get_children_and_stat("/a")
+    assert (names, stat) == (["b"], await client.exists("/a"))
+    with client.backend.make_watch() as watch:
+        await client.get_children_and_stat("/a", watch=watch)
+        await client.create("/a/c")
+        with anyio.fail_after(PATIENCE):
+            assert (await watch.wait()).type is EventType.CHILDREN_CHANGED
 
 
-async def test_number_of_all_descendants(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/ab"):
-            await client.create(path)
-        assert await client.get_all_children_number("/a") == 3
-        assert await client.get_all_children_number("/ab") == 0
-        assert await client.get_all_children_number() == 5
-        assert await client.chroot("/a").get_all_children_number("/b") == 1
+async def test_number_of_all_descendants(server: ServerUnderTest, client: Client) -> None:
+    for path in ("/a", "/a/b", "/a/b/c", "/a/d", "/ab"):
+        await client.create(path)
+    assert await client.get_all_children_number("/a") == 3
+    assert await client.get_all_children_number("/ab") == 0
+    assert await client.get_all_children_number() == 5
+    assert await client.chroot("/a").get_all_children_number("/b") == 1
 
 
 async def test_ephemerals_of_a_session(server: ServerUnderTest) -> None:
@@ -307,44 +300,42 @@ async def test_identities_of_a_client(server: ServerUnderTest) -> None:
 
 
 @pytest.mark.only_zookeeper("the times of a created znode")
-async def test_several_reads_in_one_request(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        nobody = ACL(Permission.ALL, "ip", "10.9.8.7")
-        created = await client.create("/a", b"one")
-        await client.create("/secret", acl=[nobody])
-        names, data, missing, forbidden, empty, again = await (
-            client.reads()
-            .get_children("/")
-            .get("/a")
-            .get("/x")
-            .get_children("/secret")
-            .get_children("/a")
-            .get("/a")
-        )
-        assert isinstance(names, list)
-        assert sorted(names) == ["a", "secret"]
-        assert data == again == (b"one", created.stat)
-        assert empty == []
-        assert isinstance(missing, NoNodeError)
-        assert missing.path == "/x"
-        assert isinstance(forbidden, NoAuthError)
-        assert forbidden.path == "/secret"
-        (below,) = await client.chroot("/a").reads().get("/")
-        assert below == data
+async def test_several_reads_in_one_request(server: ServerUnderTest, client: Client) -> None:
+    nobody = ACL(Permission.ALL, "ip", "10.9.8.7")
+    created = await client.create("/a", b"one")
+    await client.create("/secret", acl=[nobody])
+    names, data, missing, forbidden, empty, again = await (
+        client.reads()
+        .get_children("/")
+        .get("/a")
+        .get("/x")
+        .get_children("/secret")
+        .get_children("/a")
+        .get("/a")
+    )
+    assert isinstance(names, list)
+    assert sorted(names) == ["a", "secret"]
+    assert data == again == (b"one", created.stat)
+    assert empty == []
+    assert isinstance(missing, NoNodeError)
+    assert missing.path == "/x"
+    assert isinstance(forbidden, NoAuthError)
+    assert forbidden.path == "/secret"
+    (below,) = await client.chroot("/a").reads().get("/")
+    assert below == data
 
 
-async def test_reads_are_sent_once(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        reads = client.reads().get_children("/")
-        assert await reads == [[]]
-        with pytest.raises(UsageError, match="sent already"):
-            await reads
-        with pytest.raises(UsageError, match="sent already"):
-            reads.get("/")
-        with pytest.raises(ConfigurationError, match="at least one"):
-            await client.reads()
-        with pytest.raises(InvalidPathError):
-            client.reads().get("a")
+async def test_reads_are_sent_once(server: ServerUnderTest, client: Client) -> None:
+    reads = client.reads().get_children("/")
+    assert await reads == [[]]
+    with pytest.raises(UsageError, match="sent already"):
+        await reads
+    with pytest.raises(UsageError, match="sent already"):
+        reads.get("/")
+    with pytest.raises(ConfigurationError, match="at least one"):
+        await client.reads()
+    with pytest.raises(InvalidPathError):
+        client.reads().get("a")
 
 
 async def answered(reply: MultiReadReply) -> list[object]:

@@ -30,49 +30,47 @@ def root(client: Client) -> Client:
     return Client(client._core, "")
 
 
-async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/a", b"12345")
-        await client.create("/a/b", b"12")
-        assert await admin.get_quota(client, "/a") is None
-        quota = Quota(count=7, bytes=100)
-        await admin.set_quota(client, "/a", quota)
-        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(2, 7))
-        await client.create("/a/b/c", b"123")
-        await client.set("/a", b"1")
-        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 6))
-        await client.transaction().create("/a/d", b"1").delete("/a/b/c").commit()
-        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
-        with pytest.raises(TransactionError):
-            await client.transaction().create("/a/x").delete("/missing")
-        assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
-        # Another quota in its place; the counts are kept.
-        harder = Quota(count_hard=4, bytes_hard=2**40)
-        await admin.set_quota(client, "/a", harder)
-        assert await admin.get_quota(client, "/a") == (harder, QuotaUsage(3, 4))
+async def test_quota_is_set_counted_and_deleted(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/a", b"12345")
+    await client.create("/a/b", b"12")
+    assert await admin.get_quota(client, "/a") is None
+    quota = Quota(count=7, bytes=100)
+    await admin.set_quota(client, "/a", quota)
+    assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(2, 7))
+    await client.create("/a/b/c", b"123")
+    await client.set("/a", b"1")
+    assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 6))
+    await client.transaction().create("/a/d", b"1").delete("/a/b/c").commit()
+    assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
+    with pytest.raises(TransactionError):
+        await client.transaction().create("/a/x").delete("/missing")
+    assert await admin.get_quota(client, "/a") == (quota, QuotaUsage(3, 4))
+    # Another quota in its place; the counts are kept.
+    harder = Quota(count_hard=4, bytes_hard=2**40)
+    await admin.set_quota(client, "/a", harder)
+    assert await admin.get_quota(client, "/a") == (harder, QuotaUsage(3, 4))
+    await admin.delete_quota(client, "/a")
+    assert await admin.get_quota(client, "/a") is None
+    with pytest.raises(NoNodeError, match="there is no quota on: /a"):
         await admin.delete_quota(client, "/a")
-        assert await admin.get_quota(client, "/a") is None
-        with pytest.raises(NoNodeError, match="there is no quota on: /a"):
-            await admin.delete_quota(client, "/a")
-        # Nothing is left of it.
-        assert await root(client).exists(f"/zookeeper/quota{server.chroot}") is None
+    # Nothing is left of it.
+    assert await root(client).exists(f"/zookeeper/quota{server.chroot}") is None
 
 
-async def test_quota_is_kept_as_by_setquota(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/a")
-        await admin.set_quota(client, "/a", Quota(count=7))
-        place = f"/zookeeper/quota{server.chroot}/a"
-        whole = root(client)
-        assert sorted(await whole.get_children(place)) == ["zookeeper_limits", "zookeeper_stats"]
-        assert (await whole.get(f"{place}/zookeeper_limits"))[0] == b"count=7,bytes=-1"
-        data, stat = await whole.get(f"{place}/zookeeper_stats")
-        assert data == b"count=1,bytes=0"
-        await client.create("/a/b", b"1")
-        data, later = await whole.get(f"{place}/zookeeper_stats")
-        # The server counts without a transaction.
-        assert data == b"count=2,bytes=1"
-        assert (later.version, later.mzxid) == (stat.version, stat.mzxid)
+async def test_quota_is_kept_as_by_setquota(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/a")
+    await admin.set_quota(client, "/a", Quota(count=7))
+    place = f"/zookeeper/quota{server.chroot}/a"
+    whole = root(client)
+    assert sorted(await whole.get_children(place)) == ["zookeeper_limits", "zookeeper_stats"]
+    assert (await whole.get(f"{place}/zookeeper_limits"))[0] == b"count=7,bytes=-1"
+    data, stat = await whole.get(f"{place}/zookeeper_stats")
+    assert data == b"count=1,bytes=0"
+    await client.create("/a/b", b"1")
+    data, later = await whole.get(f"{place}/zookeeper_stats")
+    # The server counts without a transaction.
+    assert data == b"count=2,bytes=1"
+    assert (later.version, later.mzxid) == (stat.version, stat.mzxid)
 
 
 async def test_ephemerals_are_counted_until_they_go(server: ServerUnderTest) -> None:
@@ -91,26 +89,23 @@ async def test_ephemerals_are_counted_until_they_go(server: ServerUnderTest) -> 
         await eventually(is_back, "the ephemeral znode is not counted any more")
 
 
-async def test_quotas_are_not_nested(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        for path in ("/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/x", "/ab"):
-            await client.create(path)
-        await admin.set_quota(client, "/a/b/c", Quota(count=7))
-        other = f"{server.chroot}/a/b/c has one"
-        for path in ("/a", "/a/b", "/a/b/c/d"):
-            with pytest.raises(NodeExistsError, match=f"{other}: {path}$"):
-                await admin.set_quota(client, path, Quota(count=9))
-        # Beside it there is room.
-        await admin.set_quota(client, "/a/x", Quota(count=9))
-        await admin.set_quota(client, "/ab", Quota(count=9))
-        await admin.delete_quota(client, "/a/b/c")
-        await admin.delete_quota(client, "/a/x")
-        await admin.set_quota(client, "/a", Quota(count=9))
-        assert await admin.get_quota(client.chroot("/a"), "/") == await admin.get_quota(
-            client, "/a"
-        )
-        with pytest.raises(NodeExistsError, match="nested"):
-            await admin.set_quota(client.chroot("/a/b"), "/c", Quota(count=9))
+async def test_quotas_are_not_nested(server: ServerUnderTest, client: Client) -> None:
+    for path in ("/a", "/a/b", "/a/b/c", "/a/b/c/d", "/a/x", "/ab"):
+        await client.create(path)
+    await admin.set_quota(client, "/a/b/c", Quota(count=7))
+    other = f"{server.chroot}/a/b/c has one"
+    for path in ("/a", "/a/b", "/a/b/c/d"):
+        with pytest.raises(NodeExistsError, match=f"{other}: {path}$"):
+            await admin.set_quota(client, path, Quota(count=9))
+    # Beside it there is room.
+    await admin.set_quota(client, "/a/x", Quota(count=9))
+    await admin.set_quota(client, "/ab", Quota(count=9))
+    await admin.delete_quota(client, "/a/b/c")
+    await admin.delete_quota(client, "/a/x")
+    await admin.set_quota(client, "/a", Quota(count=9))
+    assert await admin.get_quota(client.chroot("/a"), "/") == await admin.get_quota(client, "/a")
+    with pytest.raises(NodeExistsError, match="nested"):
+        await admin.set_quota(client.chroot("/a/b"), "/c", Quota(count=9))
 
 
 async def test_reserved_and_missing_paths_have_no_quota(server: ServerUnderTest) -> None:
@@ -144,20 +139,19 @@ def test_invalid_limits_are_refused(limit: Any) -> None:
             Quota(**{name: limit})
 
 
-async def test_half_of_a_quota_is_mended(server: ServerUnderTest) -> None:
+async def test_half_of_a_quota_is_mended(server: ServerUnderTest, client: Client) -> None:
     """As of a command that was killed half way; setting it again mends it."""
-    async with connect(server) as client:
-        await client.create("/a")
-        await admin.set_quota(client, "/a", Quota(count=7))
-        whole, place = root(client), f"/zookeeper/quota{server.chroot}/a"
-        await whole.delete(f"{place}/zookeeper_stats")
-        assert await admin.get_quota(client, "/a") is None
-        await client.create("/a/b")
-        await admin.set_quota(client, "/a", Quota(count=8))
-        assert await admin.get_quota(client, "/a") == (Quota(count=8), QuotaUsage(2, 0))
-        await whole.delete(f"{place}/zookeeper_stats")
-        await admin.delete_quota(client, "/a")
-        assert await whole.exists(place) is None
+    await client.create("/a")
+    await admin.set_quota(client, "/a", Quota(count=7))
+    whole, place = root(client), f"/zookeeper/quota{server.chroot}/a"
+    await whole.delete(f"{place}/zookeeper_stats")
+    assert await admin.get_quota(client, "/a") is None
+    await client.create("/a/b")
+    await admin.set_quota(client, "/a", Quota(count=8))
+    assert await admin.get_quota(client, "/a") == (Quota(count=8), QuotaUsage(2, 0))
+    await whole.delete(f"{place}/zookeeper_stats")
+    await admin.delete_quota(client, "/a")
+    assert await whole.exists(place) is None
 
 
 # --- old servers, lost connections, permissions ------------------------------------------------
@@ -174,21 +168,20 @@ async def test_hard_limits_need_a_newer_server() -> None:
         assert await admin.get_quota(client, "/a") == (Quota(count=7), QuotaUsage(1, 0))
 
 
-async def test_quota_without_permission_is_refused(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        await client.create("/a")
-        await client.create("/a/b")
-        await admin.set_quota(client, "/a/b", Quota(count=7))
-        place = f"/zookeeper/quota{server.chroot}/a/b"
-        limits = f"{place}/zookeeper_limits"
-        await root(client).set_acl(limits, [ACL(Permission.READ, "world", "anyone")])
-        await root(client).set_acl(place, [ACL(Permission.READ, "world", "anyone")])
-        with pytest.raises(NoAuthError) as raised:
-            await admin.set_quota(client, "/a/b", Quota(count=8))
-        assert raised.value.path == limits
-        with pytest.raises(NoAuthError):
-            await admin.delete_quota(client, "/a/b")
-        assert await admin.get_quota(client, "/a/b") == (Quota(count=7), QuotaUsage(1, 0))
+async def test_quota_without_permission_is_refused(server: ServerUnderTest, client: Client) -> None:
+    await client.create("/a")
+    await client.create("/a/b")
+    await admin.set_quota(client, "/a/b", Quota(count=7))
+    place = f"/zookeeper/quota{server.chroot}/a/b"
+    limits = f"{place}/zookeeper_limits"
+    await root(client).set_acl(limits, [ACL(Permission.READ, "world", "anyone")])
+    await root(client).set_acl(place, [ACL(Permission.READ, "world", "anyone")])
+    with pytest.raises(NoAuthError) as raised:
+        await admin.set_quota(client, "/a/b", Quota(count=8))
+    assert raised.value.path == limits
+    with pytest.raises(NoAuthError):
+        await admin.delete_quota(client, "/a/b")
+    assert await admin.get_quota(client, "/a/b") == (Quota(count=7), QuotaUsage(1, 0))
 
 
 @pytest.mark.parametrize("lost", ["request", "reply"])

@@ -13,7 +13,15 @@ import anyio
 import pytest
 from client.fake_server import FakeServer, ok
 from kit.clients import PATIENCE
-from kit.virtual_time import SESSION, Link, connect, embedded, passes, virtually
+from kit.virtual_time import (
+    SESSION,
+    Link,
+    connect,
+    embedded,
+    passes,
+    virtually,
+    with_virtual_server,
+)
 
 import aiolead
 from aiolead import Client, Lock
@@ -24,7 +32,7 @@ from aiolead.errors import (
     RemoteWireError,
     RequestRefusedError,
 )
-from aiolead.testing import OpCode
+from aiolead.testing import EmbeddedServer, OpCode
 
 BIG = b"x" * 100_000
 LIMIT = 65_536
@@ -193,47 +201,44 @@ async def test_short_request_costs_more_connections_before_it_is_refused() -> No
         assert connections(client) == 17
 
 
-@virtually
-async def test_connection_lost_long_after_the_request_is_not_blamed_on_it() -> None:
-    async with embedded() as server:
-        link = Link(server)
-        async with link.connect() as client:
-            for _ in range(5):
-                link.stall("to_client")
-                lost = client.create("/slow", BIG)
-                await passes(SESSION / 3)
-                link.down()
-                link.heal()
-                with pytest.raises(ConnectionLossError):
-                    await lost
-                await client.ready()
-                await passes(SESSION)
-            with pytest.raises(aiolead.errors.NodeExistsError):
-                await client.create("/slow", BIG)
+@with_virtual_server
+async def test_connection_lost_long_after_the_request_is_not_blamed_on_it(
+    link: Link, client: Client
+) -> None:
+    for _ in range(5):
+        link.stall("to_client")
+        lost = client.create("/slow", BIG)
+        await passes(SESSION / 3)
+        link.down()
+        link.heal()
+        with pytest.raises(ConnectionLossError):
+            await lost
+        await client.ready()
+        await passes(SESSION)
+    with pytest.raises(aiolead.errors.NodeExistsError):
+        await client.create("/slow", BIG)
 
 
-@virtually
-async def test_answer_in_between_clears_the_request() -> None:
-    async with embedded() as server, connect(server) as client:
-        for _ in range(5):
-            server.drop_request(OpCode.CREATE2)
-            with pytest.raises(ConnectionLossError):
-                await client.create("/flaky", BIG)
+@with_virtual_server
+async def test_answer_in_between_clears_the_request(server: EmbeddedServer, client: Client) -> None:
+    for _ in range(5):
+        server.drop_request(OpCode.CREATE2)
+        with pytest.raises(ConnectionLossError):
             await client.create("/flaky", BIG)
+        await client.create("/flaky", BIG)
+        await client.delete("/flaky")
+        with pytest.raises(NoNodeError):
             await client.delete("/flaky")
-            with pytest.raises(NoNodeError):
-                await client.delete("/flaky")
 
 
-@virtually
-async def test_old_loss_is_forgotten() -> None:
-    async with embedded() as server, connect(server) as client:
-        for _ in range(3):
-            server.drop_request(OpCode.CREATE2)
-            with pytest.raises(ConnectionLossError):
-                await client.create("/rare", BIG)
-            await client.ready()
-            await passes(20 * SESSION)
+@with_virtual_server
+async def test_old_loss_is_forgotten(server: EmbeddedServer, client: Client) -> None:
+    for _ in range(3):
+        server.drop_request(OpCode.CREATE2)
+        with pytest.raises(ConnectionLossError):
+            await client.create("/rare", BIG)
+        await client.ready()
+        await passes(20 * SESSION)
 
 
 @virtually

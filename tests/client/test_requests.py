@@ -12,7 +12,7 @@ import pytest
 from client.fake_server import FakeServer
 from kit.clients import PATIENCE, SESSION, Link, connect, eventually
 from kit.virtual_time import connect as connect_virtually
-from kit.virtual_time import embedded, virtually
+from kit.virtual_time import embedded, virtually, with_virtual_server
 
 import aiolead
 from aiolead import ACL, Client, CreateMode, Election, Limits, Lock, NoNodeError
@@ -187,28 +187,26 @@ async def test_calls_without_an_await_between_them_leave_in_one_segment(zk: Embe
         assert zk.packets_in == packets + 51
 
 
-@virtually
-async def test_awaited_request_is_sent_while_pipelining() -> None:
-    async with embedded() as server, connect_virtually(server) as client:
-        await anyio.sleep(0.01)  # the client is idle
+@with_virtual_server
+async def test_awaited_request_is_sent_while_pipelining(client: Client) -> None:
+    await anyio.sleep(0.01)  # the client is idle
+    with client.pipelined():
+        began = anyio.current_time()
+        await client.get("/")
+        assert anyio.current_time() == began, "it has not waited for a ping"
+        replies = [client.get("/") for _ in range(3)]
+        await anyio.sleep(0.01)
+        assert all(reply.is_done for reply in replies)
+
+
+@with_virtual_server
+async def test_lease_is_renewed_while_the_program_pipelines(client: Client) -> None:
+    await client.create("/locks")
+    async with Lock(client, "/locks") as held:
         with client.pipelined():
-            began = anyio.current_time()
-            await client.get("/")
-            assert anyio.current_time() == began, "it has not waited for a ping"
-            replies = [client.get("/") for _ in range(3)]
-            await anyio.sleep(0.01)
-            assert all(reply.is_done for reply in replies)
-
-
-@virtually
-async def test_lease_is_renewed_while_the_program_pipelines() -> None:
-    async with embedded() as server, connect_virtually(server) as client:
-        await client.create("/locks")
-        async with Lock(client, "/locks") as held:
-            with client.pipelined():
-                await anyio.sleep(3 * SESSION)
-            held.check()
-        assert client.statistics().connections == 1
+            await anyio.sleep(3 * SESSION)
+        held.check()
+    assert client.statistics().connections == 1
 
 
 async def test_requests_of_many_tasks_keep_the_order_of_the_calls(client: Client) -> None:

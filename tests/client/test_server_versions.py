@@ -173,13 +173,12 @@ async def test_version_is_asked_per_connection(telephone: Telephone, zk: Embedde
     await eventually(lambda: zk.connections == 0, "the side connections are closed")
 
 
-async def test_servers_report_their_version(server: ServerUnderTest) -> None:
-    async with connect(server) as client:
-        peer = await require(client._core, Feature.WHO_AM_I)
-        release = await peer.release(SESSION)
-        assert release is not None
-        assert release.engine is Engine.ZOOKEEPER
-        assert release.version >= (3, 8, 0)
+async def test_servers_report_their_version(server: ServerUnderTest, client: Client) -> None:
+    peer = await require(client._core, Feature.WHO_AM_I)
+    release = await peer.release(SESSION)
+    assert release is not None
+    assert release.engine is Engine.ZOOKEEPER
+    assert release.version >= (3, 8, 0)
 
 
 @pytest.mark.only_zookeeper("a session that outlives its connection")

@@ -12,7 +12,7 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, connect, eventually
 from kit.raw_client import RawClient, told_zxid
 from kit.virtual_time import connect as connect_virtually
-from kit.virtual_time import embedded, virtually
+from kit.virtual_time import embedded, virtually, with_virtual_server
 
 import aiolead
 from aiolead import Client, ConnectionLossError, Election
@@ -196,14 +196,12 @@ async def test_reconnect_is_reported_with_the_watch(server: ServerUnderTest, fau
                 ]
 
 
-@virtually
-async def test_reader_knows_the_tree_after_many_faults() -> None:
+@with_virtual_server
+async def test_reader_knows_the_tree_after_many_faults(
+    server: EmbeddedServer, client: Client
+) -> None:
     """A reader that reads it at the start and after each gap, and applies the events, has it."""
-    async with (
-        embedded() as server,
-        connect_virtually(server) as client,
-        connect_virtually(server) as writer,
-    ):
+    async with connect_virtually(server) as writer:
         await client.create("/t")
         known: set[str] = set()
         async with client.watch("/t", recursive=True) as events, anyio.create_task_group() as tasks:

@@ -13,8 +13,7 @@ import anyio
 import pytest
 from conftest import ServerUnderTest
 from kit.clients import PATIENCE, connect, eventually
-from kit.virtual_time import SESSION, Link, embedded, passes, settled, virtually
-from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import SESSION, Link, passes, settled, with_virtual_server
 
 from aiolead import Client, Lock
 from aiolead.errors import UsageError
@@ -67,23 +66,22 @@ async def test_event_that_came_before_the_wait_is_returned_at_once(server: Serve
             await watch.wait()
 
 
-async def test_all_waiting_tasks_get_the_event(server: ServerUnderTest) -> None:
+async def test_all_waiting_tasks_get_the_event(server: ServerUnderTest, client: Client) -> None:
     events: list[WatchEvent] = []
 
     async def wait() -> None:
         events.append(await watch.wait())
 
-    async with connect(server) as client:
-        await client.create("/a")
-        watch = client.backend.make_watch()
-        await client.get("/a", watch=watch)
-        with anyio.fail_after(PATIENCE):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(wait)
-                tasks.start_soon(wait)
-                await anyio.wait_all_tasks_blocked()
-                await client.delete("/a")
-        assert [event.type for event in events] == [EventType.DELETED] * 2
+    await client.create("/a")
+    watch = client.backend.make_watch()
+    await client.get("/a", watch=watch)
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            tasks.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            await client.delete("/a")
+    assert [event.type for event in events] == [EventType.DELETED] * 2
 
 
 # --- watches that are dropped --------------------------------------------------------------------
@@ -174,119 +172,110 @@ async def reconnect(link: Link, client: Client) -> None:
     await client.ready()
 
 
-@virtually
-async def test_lock_is_kept_while_the_watches_are_throttled() -> None:
-    async with embedded() as server:
-        link = Link(server)
-        async with link.connect() as client, connect_virtually(server) as other:
-            await other.create("/a")
-            async with Lock(client, "/held") as held, client.observe_data("/a") as view:
-                throttle(server)
-                await reconnect(link, client)
-                before = asked(server)
-                await passes(20 * SESSION)
-                held.check()
-                # After 1/16, 1/8, 1/4, 1/2 and then always one session timeout.
-                assert 20 <= asked(server) - before <= 25
-                assert client.statistics().connections == 2
-                assert not view.is_live
-                await other.set("/a", b"new")
-                await server.heal()
-                await passes(1.1 * SESSION)
-                assert view.value[0] == b"new"
-                assert view.is_live
-                held.check()
-
-
-@virtually
-async def test_event_during_throttling_is_reported_later() -> None:
-    """Also if other answers have shown later transactions, and the connection is lost again."""
-    async with embedded() as server:
-        link = Link(server)
-        async with link.connect() as client, connect_virtually(server) as other:
-            await other.create("/a")
-            await other.create("/b")
-            events: list[WatchEvent] = []
-            watch = client.backend.make_watch(events.append)
-            await client.get("/a", watch=watch)
-            throttle(server)
-            await reconnect(link, client)
-            await other.set("/a", b"new")
-            await client.set("/b", b"later")
-            assert not watch.is_armed
-            await reconnect(link, client)
-            await client.set("/b", b"later still")
-            await passes(3 * SESSION)
-            assert events == []
-            await server.heal()
-            await passes(1.1 * SESSION)
-            assert [(event.type, event.path) for event in events] == [
-                (EventType.DATA_CHANGED, "/a")
-            ]
-
-
-@virtually
-async def test_watch_that_is_closed_meanwhile_is_not_set() -> None:
-    async with embedded() as server:
-        link = Link(server)
-        async with link.connect() as client:
-            await client.create("/a")
-            watch = client.backend.make_watch(lambda _: None)
-            await client.get("/a", watch=watch)
-            throttle(server)
-            await reconnect(link, client)
-            watch.close()
-            await passes(SESSION / 8)
-            before = asked(server)
-            await passes(10 * SESSION)
-            assert asked(server) == before
-            other = client.backend.make_watch(lambda _: None)
-            await client.get("/a", watch=other)
-            assert other.is_armed
-
-
-@virtually
-@pytest.mark.parametrize("recursive", [False, True])
-async def test_stream_reports_its_gap_once_it_is_watched_again(recursive: bool) -> None:
-    async with embedded() as server:
-        link = Link(server)
-        async with link.connect() as client, connect_virtually(server) as other:
-            await other.create("/a")
-            async with client.watch("/a", recursive=recursive) as stream:
-                throttle(server)
-                await reconnect(link, client)
-                await other.set("/a", b"new")
-                await passes(3 * SESSION)
-                assert not stream.is_live
-                await server.heal()
-                await passes(1.1 * SESSION)
-                assert stream.is_live
-                assert isinstance(await anext(aiter(stream)), Missed)
-                await other.set("/a", b"newer")
-                event = await anext(aiter(stream))
-                assert isinstance(event, WatchEvent)
-                assert event.type is EventType.DATA_CHANGED
-            assert client.statistics().connections == 2
-
-
-@virtually
-async def test_one_shot_watches_beside_a_persistent_one_are_set_again_later() -> None:
-    """`SetWatches` is also sent when a persistent watch is set or removed on the same path."""
-    async with (
-        embedded() as server,
-        connect_virtually(server) as client,
-        connect_virtually(server) as other,
-    ):
-        await other.create("/a")
-        events: list[WatchEvent] = []
-        watch = client.backend.make_watch(events.append)
-        async with client.watch("/a"):
-            await client.get("/a", watch=watch)
-            throttle(server)
-        await passes(SESSION)
+@with_virtual_server
+async def test_lock_is_kept_while_the_watches_are_throttled(
+    server: EmbeddedServer, link: Link, client: Client, other: Client
+) -> None:
+    await other.create("/a")
+    async with Lock(client, "/held") as held, client.observe_data("/a") as view:
+        throttle(server)
+        await reconnect(link, client)
+        before = asked(server)
+        await passes(20 * SESSION)
+        held.check()
+        # After 1/16, 1/8, 1/4, 1/2 and then always one session timeout.
+        assert 20 <= asked(server) - before <= 25
+        assert client.statistics().connections == 2
+        assert not view.is_live
         await other.set("/a", b"new")
-        await passes(SESSION)
         await server.heal()
-        await passes(2 * SESSION)
-        assert [event.type for event in events] == [EventType.DATA_CHANGED]
-        assert client.statistics().connections == 1
+        await passes(1.1 * SESSION)
+        assert view.value[0] == b"new"
+        assert view.is_live
+        held.check()
+
+
+@with_virtual_server
+async def test_event_during_throttling_is_reported_later(
+    server: EmbeddedServer, link: Link, client: Client, other: Client
+) -> None:
+    """Also if other answers have shown later transactions, and the connection is lost again."""
+    await other.create("/a")
+    await other.create("/b")
+    events: list[WatchEvent] = []
+    watch = client.backend.make_watch(events.append)
+    await client.get("/a", watch=watch)
+    throttle(server)
+    await reconnect(link, client)
+    await other.set("/a", b"new")
+    await client.set("/b", b"later")
+    assert not watch.is_armed
+    await reconnect(link, client)
+    await client.set("/b", b"later still")
+    await passes(3 * SESSION)
+    assert events == []
+    await server.heal()
+    await passes(1.1 * SESSION)
+    assert [(event.type, event.path) for event in events] == [(EventType.DATA_CHANGED, "/a")]
+
+
+@with_virtual_server
+async def test_watch_that_is_closed_meanwhile_is_not_set(
+    server: EmbeddedServer, link: Link, client: Client
+) -> None:
+    await client.create("/a")
+    watch = client.backend.make_watch(lambda _: None)
+    await client.get("/a", watch=watch)
+    throttle(server)
+    await reconnect(link, client)
+    watch.close()
+    await passes(SESSION / 8)
+    before = asked(server)
+    await passes(10 * SESSION)
+    assert asked(server) == before
+    other = client.backend.make_watch(lambda _: None)
+    await client.get("/a", watch=other)
+    assert other.is_armed
+
+
+@with_virtual_server
+@pytest.mark.parametrize("recursive", [False, True])
+async def test_stream_reports_its_gap_once_it_is_watched_again(
+    server: EmbeddedServer, link: Link, client: Client, other: Client, recursive: bool
+) -> None:
+    await other.create("/a")
+    async with client.watch("/a", recursive=recursive) as stream:
+        throttle(server)
+        await reconnect(link, client)
+        await other.set("/a", b"new")
+        await passes(3 * SESSION)
+        assert not stream.is_live
+        await server.heal()
+        await passes(1.1 * SESSION)
+        assert stream.is_live
+        assert isinstance(await anext(aiter(stream)), Missed)
+        await other.set("/a", b"newer")
+        event = await anext(aiter(stream))
+        assert isinstance(event, WatchEvent)
+        assert event.type is EventType.DATA_CHANGED
+    assert client.statistics().connections == 2
+
+
+@with_virtual_server
+async def test_one_shot_watches_beside_a_persistent_one_are_set_again_later(
+    server: EmbeddedServer, client: Client, other: Client
+) -> None:
+    """`SetWatches` is also sent when a persistent watch is set or removed on the same path."""
+    await other.create("/a")
+    events: list[WatchEvent] = []
+    watch = client.backend.make_watch(events.append)
+    async with client.watch("/a"):
+        await client.get("/a", watch=watch)
+        throttle(server)
+    await passes(SESSION)
+    await other.set("/a", b"new")
+    await passes(SESSION)
+    await server.heal()
+    await passes(2 * SESSION)
+    assert [event.type for event in events] == [EventType.DATA_CHANGED]
+    assert client.statistics().connections == 1

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import anyio
 import pytest
 from kit.clients import Link
-from kit.virtual_time import embedded, virtually
+from kit.virtual_time import embedded, virtually, with_virtual_server
 
 import aiolead
+from aiolead import Client
 from aiolead.errors import ConnectionLossError
 from aiolead.testing import EmbeddedServer, MemoryProxy, OpCode
 
@@ -38,47 +39,44 @@ async def test_broken_connection_loses_the_answer_and_the_next_one_serves(fault:
 
 
 @pytest.mark.parametrize(("rule", "is_there"), [("drop_request", False), ("drop_reply", True)])
-@virtually
-async def test_dropped_message_is_lost_on_its_side_of_the_server(rule: str, is_there: bool) -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            getattr(proxy, rule)(OpCode.CREATE2, after=1)
-            await client.create("/first", b"")
-            with pytest.raises(ConnectionLossError):
-                await client.create("/second", b"")
-            assert "/first" in server.znodes()
-            assert ("/second" in server.znodes()) is is_there
-            assert proxy.requests["CREATE2"] == 2
-            await client.ready()
-            await client.create("/third", b"")  # the rule was for one message
+@with_virtual_server
+async def test_dropped_message_is_lost_on_its_side_of_the_server(
+    server: EmbeddedServer, link: Link, client: Client, rule: str, is_there: bool
+) -> None:
+    getattr(link, rule)(OpCode.CREATE2, after=1)
+    await client.create("/first", b"")
+    with pytest.raises(ConnectionLossError):
+        await client.create("/second", b"")
+    assert "/first" in server.znodes()
+    assert ("/second" in server.znodes()) is is_there
+    assert link.requests["CREATE2"] == 2
+    await client.ready()
+    await client.create("/third", b"")  # the rule was for one message
 
 
-@virtually
-async def test_requests_behind_a_skipped_one_reach_the_server() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            proxy.drop_request(OpCode.CREATE2, how="skip")
-            lost, behind = client.create("/lost", b""), client.create("/behind", b"")
-            for create in (lost, behind):  # the client does not trust an answer out of order
-                with pytest.raises(ConnectionLossError):
-                    await create
-            assert "/behind" in server.znodes()
-            assert "/lost" not in server.znodes()
+@with_virtual_server
+async def test_requests_behind_a_skipped_one_reach_the_server(
+    server: EmbeddedServer, link: Link, client: Client
+) -> None:
+    link.drop_request(OpCode.CREATE2, how="skip")
+    lost, behind = client.create("/lost", b""), client.create("/behind", b"")
+    for create in (lost, behind):  # the client does not trust an answer out of order
+        with pytest.raises(ConnectionLossError):
+            await create
+    assert "/behind" in server.znodes()
+    assert "/lost" not in server.znodes()
 
 
-@virtually
-async def test_down_server_refuses_connections_until_it_is_healed() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            proxy.down()
-            await anyio.sleep(2.0)
-            assert (proxy.open_connections, proxy.connections) == (0, 1)
-            proxy.heal()
-            await client.ready()
-            assert proxy.connections == 2
+@with_virtual_server
+async def test_down_server_refuses_connections_until_it_is_healed(
+    link: Link, client: Client
+) -> None:
+    link.down()
+    await anyio.sleep(2.0)
+    assert (link.open_connections, link.connections) == (0, 1)
+    link.heal()
+    await client.ready()
+    assert link.connections == 2
 
 
 @virtually
@@ -99,88 +97,80 @@ async def heal_in(proxy: MemoryProxy, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("direction", ["to_server", "to_client", "both"])
-@virtually
-async def test_stalled_bytes_arrive_after_heal(direction: str) -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            proxy.stall(direction)  # type: ignore[arg-type]
-            creates = [client.create(f"/{n}", b"") for n in range(3)]
-            await anyio.sleep(1.0)
-            assert not any(create.is_done for create in creates)
-            assert ("/2" in server.znodes()) is (direction == "to_client")
-            proxy.heal()
-            for create in creates:
-                await create
-            assert proxy.connections == 1
+@with_virtual_server
+async def test_stalled_bytes_arrive_after_heal(
+    server: EmbeddedServer, link: Link, client: Client, direction: str
+) -> None:
+    link.stall(direction)  # type: ignore[arg-type]
+    creates = [client.create(f"/{n}", b"") for n in range(3)]
+    await anyio.sleep(1.0)
+    assert not any(create.is_done for create in creates)
+    assert ("/2" in server.znodes()) is (direction == "to_client")
+    link.heal()
+    for create in creates:
+        await create
+    assert link.connections == 1
 
 
-@virtually
-async def test_partition_loses_what_is_sent_in_it() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            with proxy.partition():
-                create = client.create("/lost", b"")
-                await anyio.sleep(1.0)
-            with pytest.raises(ConnectionLossError):
-                await create
-            assert "/lost" not in server.znodes()
+@with_virtual_server
+async def test_partition_loses_what_is_sent_in_it(
+    server: EmbeddedServer, link: Link, client: Client
+) -> None:
+    with link.partition():
+        create = client.create("/lost", b"")
+        await anyio.sleep(1.0)
+    with pytest.raises(ConnectionLossError):
+        await create
+    assert "/lost" not in server.znodes()
 
 
-@virtually
-async def test_held_reply_holds_what_follows_until_it_is_released() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            held = proxy.hold_reply(OpCode.CREATE2, after=1)
-            creates = [client.create(f"/{n}", b"") for n in range(3)]
-            await held.wait()
-            await creates[0]
-            assert held.is_held
-            assert not creates[2].is_done
-            held.release()
-            await creates[2]
-            assert proxy.connections == 1
+@with_virtual_server
+async def test_held_reply_holds_what_follows_until_it_is_released(
+    link: Link, client: Client
+) -> None:
+    held = link.hold_reply(OpCode.CREATE2, after=1)
+    creates = [client.create(f"/{n}", b"") for n in range(3)]
+    await held.wait()
+    await creates[0]
+    assert held.is_held
+    assert not creates[2].is_done
+    held.release()
+    await creates[2]
+    assert link.connections == 1
 
 
-@virtually
-async def test_held_reply_is_lost_by_a_cut_or_by_the_end_of_its_connection() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            for number, end in enumerate((lambda held: held.cut(), lambda _: proxy.reset())):
-                await client.ready()
-                held = proxy.hold_reply(OpCode.CREATE2)
-                create = client.create(f"/{number}", b"")
-                await held.wait()
-                end(held)
-                with pytest.raises(ConnectionLossError):
-                    await create
-                assert f"/{number}" in server.znodes()
+@with_virtual_server
+async def test_held_reply_is_lost_by_a_cut_or_by_the_end_of_its_connection(
+    server: EmbeddedServer, link: Link, client: Client
+) -> None:
+    for number, end in enumerate((lambda held: held.cut(), lambda _: link.reset())):
+        await client.ready()
+        held = link.hold_reply(OpCode.CREATE2)
+        create = client.create(f"/{number}", b"")
+        await held.wait()
+        end(held)
+        with pytest.raises(ConnectionLossError):
+            await create
+        assert f"/{number}" in server.znodes()
 
 
-@virtually
-async def test_wait_for_a_request_that_does_not_come_times_out() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect():
-            with pytest.raises(TimeoutError, match=r"2 x SYNC within 3\.0 s"):
-                await proxy.wait_for_request(OpCode.SYNC, count=2, timeout=3.0)
+@with_virtual_server
+async def test_wait_for_a_request_that_does_not_come_times_out(link: Link, client: Client) -> None:
+    with pytest.raises(TimeoutError, match=r"2 x SYNC within 3\.0 s"):
+        await link.wait_for_request(OpCode.SYNC, count=2, timeout=3.0)
 
 
-@virtually
-async def test_silent_connection_ends_by_the_clients_own_time_limit() -> None:
-    async with embedded() as server:
-        proxy = Link(server)
-        async with proxy.connect() as client:
-            proxy.drop_reply(OpCode.CREATE2, how="silence")
-            began = anyio.current_time()
-            with pytest.raises(ConnectionLossError):
-                await client.create("/a", b"")
-            assert anyio.current_time() - began > 1.0
-            await client.ready()
-            assert "/a" in server.znodes()
+@with_virtual_server
+async def test_silent_connection_ends_by_the_clients_own_time_limit(
+    server: EmbeddedServer, link: Link, client: Client
+) -> None:
+    link.drop_reply(OpCode.CREATE2, how="silence")
+    began = anyio.current_time()
+    with pytest.raises(ConnectionLossError):
+        await client.create("/a", b"")
+    assert anyio.current_time() - began > 1.0
+    await client.ready()
+    assert "/a" in server.znodes()
 
 
 async def test_clients_of_the_public_method_use_other_hooks_too() -> None:
