@@ -106,7 +106,7 @@ def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: 
     hosts, file = server.connect_string, tmp_path / "export"
     (tmp_path / "tree").write_text(_export_of(LARGE))
     run("import /app --file", str(tmp_path / "tree"), hosts=hosts)
-    server.slow_down(0.001)
+    server.slow_down(0.02)
     with Command("export", "/app", "--file", str(file), hosts=hosts) as command:
         until(lambda: file.exists() and file.stat().st_size > 0, "the export has begun")
         command.signal(signal.SIGKILL)

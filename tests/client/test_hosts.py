@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -20,11 +21,10 @@ import dns.rcode
 import dns.rrset
 import pytest
 from client.login.certificates import Authority
-from client.login.login_servers import why_not_connected
 from client.network import ONE, THREE, TWO, Network
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.clients import SESSION, eventually, stopped_clock
+from kit.clients import PATIENCE, SESSION, eventually, stopped_clock, why_not_connected
 from kit.virtual_time import embedded, virtually
 
 import aiolead
@@ -150,6 +150,7 @@ async def test_first_answer_is_waited_for(network: Network) -> None:
         assert provider.asked == 4
 
 
+@virtually
 async def test_first_answer_is_waited_for_within_connect_timeout(network: Network) -> None:
     provider = Provider(OSError("out of order"))
     with pytest.raises(ConnectFailed, match=r"the provider: out of order") as raised:
@@ -213,9 +214,8 @@ async def test_changed_file_is_followed(
 
 async def test_missing_file_is_the_reason(tmp_path: Path) -> None:
     hosts = Hosts.file(tmp_path / "servers", refresh=0.02, chroot="/app")
-    with pytest.raises(ConnectFailed, match=r"servers/app within .*No such file"):
-        async with aiolead.connect(hosts, session_timeout=SESSION, connect_timeout=0.2):
-            raise AssertionError
+    failed = await why_not_connected(hosts, session_timeout=SESSION)
+    assert re.search(r"servers/app within .*No such file", str(failed))
 
 
 # --- DNS ---------------------------------------------------------------------------------------
@@ -305,17 +305,13 @@ async def test_srv_target_elsewhere_must_have_the_certificate_of_the_domain(
         async with EmbeddedServer(ssl_context=context) as server:
             zone.records = [f"10 0 {server.port} localhost."]
             hosts = Hosts.srv(NAME, resolver=zone.resolver(), trust_targets=trust_targets)
-            # Refused once, it is tried again until the time is over.
-            connection = aiolead.connect(
-                hosts, session_timeout=SESSION, connect_timeout=2, tls=TLS(ca=authority.pem)
-            )
+            options: dict[str, Any] = {"session_timeout": SESSION, "tls": TLS(ca=authority.pem)}
             if is_served:
-                async with connection as client:
+                async with aiolead.connect(hosts, connect_timeout=PATIENCE, **options) as client:
                     await client.exists("/")
-                return
-            with pytest.raises(ConnectFailed, match="certificate was refused"):
-                async with connection:
-                    raise AssertionError
+            else:
+                failed = await why_not_connected(hosts, **options)
+                assert "certificate was refused" in str(failed)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ async def test_reads_are_answered_and_writes_are_refused(network: Network) -> No
         assert client.state is S.CLOSED
 
 
+@virtually
 async def test_client_without_read_only_is_not_served(network: Network) -> None:
     async with network:
         network.server.set_read_only(True)

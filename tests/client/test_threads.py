@@ -22,8 +22,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 import trio
-from kit.cli import environment
-from kit.clients import Owner, eventually
+from kit.cli import WITHIN, environment
+from kit.clients import PATIENCE, Owner, eventually
 from kit.elsewhere import in_thread
 from kit.pages import ROOT
 
@@ -287,7 +287,7 @@ def test_forked_child_cannot_use_the_client(child: str, loop: str, tmp_path: Pat
     with EmbeddedServer.in_thread() as server:
         command = [sys.executable, str(script), server.connect_string, *LOOPS[loop]]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, check=False, env=environment()
+            command, capture_output=True, text=True, timeout=WITHIN, check=False, env=environment()
         )
         assert done.returncode == 0, done.stderr
         first, second = done.stdout.splitlines()
@@ -322,7 +322,7 @@ def test_dropped_client_is_quiet_after_its_event_loop_was_ended(tmp_path: Path) 
     with EmbeddedServer.in_thread() as server:
         command = [sys.executable, str(script), server.connect_string]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=30, check=False, env=environment()
+            command, capture_output=True, text=True, timeout=WITHIN, check=False, env=environment()
         )
     assert done.returncode == 3
     assert "ClientHandle" not in done.stderr
@@ -349,7 +349,7 @@ async def test_callback_of_the_event_loop_starts_jobs(client: Client) -> None:
         ran.set()
 
     in_callback(lambda: client.backend.spawn(job, lambda _error: over.set()))
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE):
         await ran.wait()
         await over.wait()
 
@@ -434,7 +434,7 @@ def test_lock_is_held_in_a_subinterpreter(kind: str, use: str) -> None:
         code = dedent(CODE[use]).replace("{hosts}", server.connect_string).replace("{options}", "")
         command = [sys.executable, "-c", dedent(PROGRAM), kind, code]
         done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN, check=False
         )
     assert done.returncode == 0, done.stderr
     if kind == "isolated" and use in DAEMONS:

@@ -18,7 +18,7 @@ import aiolead
 from aiolead._client.connect_options import lease_clock
 from aiolead._recipes.contender_queue import ContenderQueue
 from aiolead._recipes.layouts import Role
-from aiolead.errors import LossReason, NoNodeError, UnsupportedError
+from aiolead.errors import ConnectFailed, LossReason, NoNodeError, UnsupportedError
 from aiolead.model import SessionState
 from aiolead.paths import join, parse_connect_string
 from aiolead.testing import EmbeddedServer, FaultProxy, Hooks, MemoryProxy, OpCode
@@ -68,6 +68,22 @@ def connect(server: Served, **options: Any) -> aiolead.types.Connection | Adapte
 
         return Adapted(server.connect_string, **options)
     return aiolead.connect(server.connect_string, **options)
+
+
+async def why_not_connected(hosts: str | aiolead.Hosts, **options: Any) -> ConnectFailed:
+    """The error of `connect`, once an attempt at each server has ended.
+
+    Half a second is enough for that; a machine that is busy is given longer.
+    """
+    within = 0.5
+    while True:
+        with pytest.raises(ConnectFailed) as caught:
+            async with aiolead.connect(hosts, connect_timeout=within, **options):
+                pytest.fail("there is a session")
+        reasons = [str(reason) for _, reason in caught.value.attempts]
+        if within > PATIENCE or not any(reason.endswith(" yet") for reason in reasons):
+            return caught.value
+        within *= 4
 
 
 def proxy_before(server: Served) -> FaultProxy:

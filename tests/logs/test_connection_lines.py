@@ -14,7 +14,7 @@ from logs.log_lines import Lines, rows
 
 import aiolead
 from aiolead import Lock
-from aiolead.errors import AuthFailedError, ConnectFailed
+from aiolead.errors import ConnectFailed
 from aiolead.events import Event, EventName
 
 PAGE = Path(aiolead.__file__).parents[1] / "docs" / "reference" / "logging.md"
@@ -146,37 +146,6 @@ async def test_flapping_server_is_reported_a_few_times_in_a_minute(lines: Lines)
             f"I connection to zk:N lost ({HUNG_UP}) (and 25 times before)",
             "I connected to zk:N again after N s: session 0xN kept",
         ]
-
-
-async def test_name_without_an_address_is_named(lines: Lines) -> None:
-    with pytest.raises(ConnectFailed):
-        async with aiolead.connect("zk.invalid", connect_timeout=1.0):
-            raise AssertionError
-    (said,) = lines.all
-    assert said.startswith("W no server yet, trying: zk.invalid:2181: ")
-
-
-async def test_wrong_credentials_end_the_client_with_a_reason(lines: Lines) -> None:
-    async with aiolead.testing.EmbeddedServer(sasl_users={"anna": "right"}) as server:
-        sasl = aiolead.SASL.digest_md5("anna", "wrong")
-        with pytest.raises(AuthFailedError) as refused:
-            async with aiolead.connect(server.connect_string, sasl=sasl):
-                raise AssertionError
-        assert str(refused.value) == f"{server.connect_string}: the server refused the SASL login"
-    assert lines.all == ["W session 0xN has ended: zk:N: the server refused the SASL login"]
-
-
-async def test_plain_client_of_a_tls_port_and_the_other_way_round(
-    lines: Lines, tmp_path: Path
-) -> None:
-    async with aiolead.testing.EmbeddedServer() as server:
-        tls = aiolead.TLS()
-        with pytest.raises(ConnectFailed):
-            async with aiolead.connect(server.connect_string, tls=tls, connect_timeout=1.0):
-                raise AssertionError
-    (said,) = lines.all
-    assert said.startswith("W no server yet, trying: zk:N: ")
-    assert "TLS" in said
 
 
 @virtually

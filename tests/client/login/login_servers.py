@@ -7,14 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pytest
 from client.login.certificates import Authority, Pem
-from kit.checks import PATIENCE
 
-from aiolead import Hosts, connect
-from aiolead.errors import ConnectFailed
 from aiolead.testing import EmbeddedServer
 from aiolead.testing.launch import LOOPBACK, free_ports, wait_until
 from aiolead.testing.servers import BlockingServer
@@ -32,22 +27,6 @@ class Ports:
 
     secure: int
     plain: int
-
-
-async def why_not_connected(hosts: str | Hosts, **options: Any) -> ConnectFailed:
-    """The error of `connect`, once an attempt at each server has ended.
-
-    Half a second is enough for that; a machine that is busy is given longer.
-    """
-    within = 0.5
-    while True:
-        with pytest.raises(ConnectFailed) as caught:
-            async with connect(hosts, connect_timeout=within, **options):
-                pass
-        reasons = [str(reason) for _, reason in caught.value.attempts]
-        if within > PATIENCE or not any(reason.endswith(" yet") for reason in reasons):
-            return caught.value
-        within *= 4
 
 
 def listens(port: int) -> bool:

@@ -17,8 +17,9 @@ import anyio
 import anyio.to_thread
 import pytest
 from client.login.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, realm
-from client.login.login_servers import jaas_server, why_not_connected
+from client.login.login_servers import jaas_server
 from kit.checks import until
+from kit.clients import why_not_connected
 from logs.log_lines import lines_of
 from logs.situations import Scene
 from logs.test_situations import attempt, finished, normal

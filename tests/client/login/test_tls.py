@@ -17,9 +17,10 @@ import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 from client.login.certificates import NAME, Authority, Pem
-from client.login.login_servers import Ports, tls_server, why_not_connected
+from client.login.login_servers import Ports, tls_server
 from cryptography.hazmat.primitives import serialization
 from kit.checks import PATIENCE
+from kit.clients import why_not_connected
 
 from aiolead import ACL, TLS, admin, connect
 from aiolead._client.net.opener import ConnectionEnded, OneAtATime, Opener
