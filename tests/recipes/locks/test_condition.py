@@ -519,7 +519,7 @@ async def test_signals_of_waiters_that_are_gone_are_deleted_and_wake_nobody(a: C
     async def wake() -> None:
         await joined(a, SIGNALS, 0)
         async with Condition(a, PATH) as notifier:
-            woken.append(await notifier.notify())  # whoever waits, still waits
+            woken.append(await notifier.notify())  # the waiter still waits
 
     async with Condition(a, PATH) as held:
         await a.ensure_path(WAITERS)
