@@ -266,19 +266,15 @@ def _date(headers: list[str]) -> float | None:
 # All below raise `NotToldError` for an answer of too many lines.
 
 
-def by_colon(answer: str) -> dict[str, str]:
-    """`Name: value` on each line, as `srvr` has it."""
-    return _pairs(answer, ": ")
+def pairs_in(answer: str, word: str) -> dict[str, str]:
+    """The names and values of an answer, one on each line, as a word has them."""
+    separator = _SEPARATORS[word]
+    found = (line.partition(separator) for line in _lines(answer))
+    # `mntr` has this prefix, the admin server has not.
+    return {name.removeprefix("zk_"): value for name, is_there, value in found if is_there}
 
 
-def by_equals(answer: str) -> dict[str, str]:
-    """`name=value` on each line, as `conf` has it."""
-    return _pairs(answer, "=")
-
-
-def by_tab(answer: str) -> dict[str, str]:
-    """Name, tab, value, as `mntr` has it, without the prefix `zk_`."""
-    return {name.removeprefix("zk_"): value for name, value in _pairs(answer, "\t").items()}
+_SEPARATORS = {"srvr": ": ", "conf": "=", "mntr": "\t"}
 
 
 def sessions_in_dump(answer: str) -> set[int]:
@@ -333,11 +329,6 @@ def count_in(said: Mapping[str, str], name: str) -> int | None:
         return parsing.whole(said.get(name, ""), least=0)
     except MalformedError:
         return None
-
-
-def _pairs(answer: str, separator: str) -> dict[str, str]:
-    found = (line.partition(separator) for line in _lines(answer))
-    return {name: value for name, is_there, value in found if is_there}
 
 
 def _lines(answer: str) -> Iterator[str]:

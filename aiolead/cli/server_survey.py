@@ -30,10 +30,8 @@ from .server_inquiry import (
     NotServingError,
     NotToldError,
     ServerAddress,
-    by_colon,
-    by_equals,
-    by_tab,
     count_in,
+    pairs_in,
     sessions_in_cons,
     tls_reason,
 )
@@ -249,11 +247,11 @@ async def _ask(
         answers.refuses_tls = isinstance(error, ssl.SSLError)
         answers.failed = ServerState.UNREACHABLE
         return answers
-    answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor", by_tab)
+    answers.monitor = await _ask_for(inquirer, answers, "mntr", "monitor")
     if answers.monitor:
         _take_monitor(answers)
     if thoroughly:
-        answers.conf = await _ask_for(inquirer, answers, "conf", "configuration", by_equals)
+        answers.conf = await _ask_for(inquirer, answers, "conf", "configuration")
         try:
             said = await inquirer.admin(server, "system_properties")
         except NotToldError as why:
@@ -266,15 +264,11 @@ async def _ask(
 
 
 async def _ask_for(
-    inquirer: Inquirer,
-    answers: ServerAnswers,
-    word: str,
-    command: str,
-    parse: Callable[[str], dict[str, str]],
+    inquirer: Inquirer, answers: ServerAnswers, word: str, command: str
 ) -> dict[str, str]:
     """The answer to a word, or that of the admin server; if there is neither, nothing, and why."""
     try:
-        return parse(await inquirer.word(answers.server, word))
+        return pairs_in(await inquirer.word(answers.server, word), word)
     except NotToldError as why:
         reason = str(why)
     except OSError as error:
@@ -311,7 +305,7 @@ def _version_in(text: str) -> str:
 
 
 def _take_srvr(answers: ServerAnswers, text: str) -> None:
-    said = by_colon(text)
+    said = pairs_in(text, "srvr")
     for title, engine in ENGINES.items():
         if (number := said.get(f"{title} version")) is not None:
             answers.engine, answers.version = engine, _version_in(number)

@@ -35,8 +35,8 @@ CPU_SECONDS = 10
 """A limit for parsing a megabyte. It takes 0.1 s of a processor; in quadratic time, hours."""
 
 PARSERS = (
-    *("by_colon", "by_equals", "by_tab"),
-    *("sessions_in_cons", "sessions_in_dump", "ephemerals_in_dump"),
+    *(("pairs_in", word) for word in ("srvr", "conf", "mntr")),
+    *(("sessions_in_cons",), ("sessions_in_dump",), ("ephemerals_in_dump",)),
 )
 PATTERNS = {
     "a client without an end": " /" + "a[1](" * 200_000,
@@ -52,9 +52,9 @@ PARSE = f"""
 import sys
 from aiolead.cli import server_inquiry as words
 said = sys.stdin.read()
-for name in {PARSERS}:
+for name, *word in {PARSERS}:
     try:
-        getattr(words, name)(said)
+        getattr(words, name)(said, *word)
     except words.NotToldError:
         pass
 """
@@ -75,10 +75,11 @@ def test_parsing_takes_linear_time(pattern: str) -> None:
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_too_many_lines_are_refused(name: str) -> None:
+@pytest.mark.parametrize("parser", PARSERS, ids=" ".join)
+def test_too_many_lines_are_refused(parser: tuple[str, ...]) -> None:
+    name, *word = parser
     with pytest.raises(NotToldError, match="says too much"):
-        getattr(words, name)("\n" * (words.MOST_LINES + 1))
+        getattr(words, name)("\n" * (words.MOST_LINES + 1), *word)
 
 
 def test_malformed_sessions_are_skipped() -> None:

@@ -219,9 +219,10 @@ _WORDS = (words.NotToldError,)
 
 def _answers(said: str) -> survey.ServerAnswers:
     """A server that gives the same answer to every word."""
-    answers = survey.ServerAnswers(words.ServerAddress("zk", 2181), conf=words.by_equals(said))
+    answers = survey.ServerAnswers(words.ServerAddress("zk", 2181))
+    answers.conf = words.pairs_in(said, "conf")
     survey._take_srvr(answers, said)
-    answers.monitor = words.by_tab(said)
+    answers.monitor = words.pairs_in(said, "mntr")
     survey._take_monitor(answers)
     answers.mode = "leader"
     return answers
@@ -448,9 +449,10 @@ PARSERS: tuple[Parser, ...] = (
     of_server("the proof of DIGEST-MD5", _verified, raises=(AuthFailedError,)),
     of_server("an answer to SASL", _exchanged, raises=(RemoteWireError, AuthFailedError)),
     of_server("a token of SASL", _token, raises=(RemoteWireError, AuthFailedError)),
-    of_server("by_colon", words.by_colon, raises=_WORDS, takes_text=True),
-    of_server("by_equals", words.by_equals, raises=_WORDS, takes_text=True),
-    of_server("by_tab", words.by_tab, raises=_WORDS, takes_text=True),
+    *(
+        of_server(name, partial(words.pairs_in, word=name), raises=_WORDS, takes_text=True)
+        for name in ("srvr", "conf", "mntr")
+    ),
     # --- files, and what stands in the place of one
     of_file(
         "servers_of", discovery.servers_of, "paths: _is_ipv6 _looks_cut _parse_host _scheme",
