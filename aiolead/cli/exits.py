@@ -13,6 +13,7 @@ from ..errors import (
     BadArgumentsError,
     ConfigurationError,
     ConnectFailed,
+    InvalidACLError,
     NoAuthError,
     NoNodeError,
     NotEmptyError,
@@ -121,6 +122,9 @@ def complaint(error: BaseException, command: str = "") -> str:
             return f"{text} (--auth begins with a scheme, such as digest:USER:PASSWORD)"
         case AuthFailedError():
             return f"{text} (are --auth and --sasl right?)"
+        case InvalidACLError():
+            scheme = "the servers must know any other scheme"
+            return f"{text} (auth:: needs --auth, --sasl or --tls-cert; {scheme})"
         case NoAuthError() if command == "members":
             return f"{text} (by default, only the servers' super user may)"
         case NoAuthError():

@@ -13,6 +13,7 @@ import aiolead
 
 from .. import Client, CreateMode
 from .._util import parsing
+from .._util.parsing import MalformedError
 from ..errors import ConfigurationError, NoAuthError, NoNodeError
 from ..model import ACL, Created, EventType, Missed, Permission, Stat, WatchEvent
 from ..paths import basename, join, parent
@@ -450,7 +451,8 @@ def acl(
 
     An entry is SCHEME:ID:PERMISSIONS, as zkCli.sh has it; permissions are some of the letters
     cdrwa: create, delete, read, write, administer. Such as world:anyone:r, and auth::cdrwa for
-    the identities of this command itself.
+    the identities of this command itself, which needs --auth, --sasl or --tls-cert. HASH of digest
+    is what `printf USER:PASSWORD | openssl sha1 -binary | base64` prints.
 
     With --json, an object: path, version, and acl, a list of scheme, id, permissions.
 
@@ -470,6 +472,8 @@ def acl(
             changed = await client.set_acl(path, wanted, version=version)
             if not common.as_json:
                 common.reporter.state(f"the ACL of {path} has version {changed.aversion}")
+                if not any(each.permissions & Permission.ADMIN for each in wanted):
+                    common.note("no entry has a: only the servers' super user can change it again")
                 return
         else:
             sync_before(client, path)
@@ -523,10 +527,28 @@ def _parse_entry(text: str, name: str) -> ACL:
         raise ConfigurationError(
             f"{name}: {HIDDEN} stands for a hash that was not shown (--hashes)"
         )
+    if scheme == "digest" and not _has_hash(id_):
+        raise ConfigurationError(
+            f"{name}: an id of digest must be USER:HASH, with the base64 of a hash of "
+            "USER:PASSWORD: write auth::PERMISSIONS, and log in with --auth, to do without it"
+        )
     permissions = Permission(0)
     for letter in letters:
         permissions |= _LETTERS[letter]
     return ACL(permissions, scheme, id_)
+
+
+def _has_hash(id_: str) -> bool:
+    """Whether an id of `digest` has a hash. The servers take a password, which lets nobody in."""
+    user, _, hashed = id_.partition(":")
+    try:
+        return bool(user) and len(parsing.base64_data(hashed)) >= _SHORTEST_HASH
+    except MalformedError:
+        return False
+
+
+_SHORTEST_HASH = 16
+"""In bytes, that of MD5. Servers use SHA-1, unless they are configured with another algorithm."""
 
 
 def _shown_id(entry: ACL, *, hashes: bool) -> str:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from kit.cli import Run, kazoo_client, objects, prints, report, shown
+from kit.cli import NOBODY, Run, kazoo_client, objects, prints, report, shown
 from kit.clients import joined
 from kit.raw_client import has
 
@@ -51,7 +51,7 @@ def test_mixed_layouts_are_reported(run: Run, somewhere: str) -> None:
 
 def test_unreadable_contender_is_listed(run: Run, old_and_new_hosts: str) -> None:
     hosts = old_and_new_hosts
-    entry = "digest:somebody:HASH:r"
+    entry = f"{NOBODY}:r"
     is_untold = has(hosts, Feature.EXISTS_NEEDS_READ)
     with kazoo_client(hosts, {"/l/_c_y-lock-": b"first", "/l/_c_x-lock-": b"me"}) as client:
         owner = f"{client.client_id[0]:#x}"

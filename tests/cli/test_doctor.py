@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trustme
 from cli.hostile_servers import HostileServer, answering
-from kit.cli import Run, kazoo_client, report
+from kit.cli import NOBODY, Run, kazoo_client, report
 from kit.raw_client import RawClient
 
 import aiolead
@@ -144,7 +144,7 @@ async def test_semaphores_below_a_semaphore_are_not_examined(embedded: str, chro
 
 
 def test_unreadable_path_is_unknown(run: Run, somewhere: str) -> None:
-    run("create", "/l", "-p", "--acl", "digest:somebody:HASH:r")
+    run("create", "/l", "-p", "--acl", f"{NOBODY}:r")
     (path,) = examine(run, "/l")[0]["path"]
     assert (path["level"], path["text"]) == ("unknown", "/l: may not be listed")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kit.checks import until
-from kit.cli import Command, OnTerminal, Run, fails, kazoo_client, prints, report, shown
+from kit.cli import NOBODY, Command, OnTerminal, Run, fails, kazoo_client, prints, report, shown
 
 from aiolead.testing import EmbeddedServer, ThreadedServer
 
@@ -21,7 +21,7 @@ PATHS = ["/app", "/app/a", "/app/b", "/app/x-0000000002"]
 def tree(run: Run, hosts: str) -> Iterator[None]:
     with kazoo_client(hosts, {**TREE, "/app/x-": b""}):
         assert run("create", "/app/c", "--container")[0] == 0
-        assert run("acl /app/b digest:me:hash=:r world:anyone:cdrwa")[0] == 0
+        assert run("acl /app/b", f"{NOBODY}:r", "world:anyone:cdrwa")[0] == 0
         yield
 
 

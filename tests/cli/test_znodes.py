@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 from kit.checks import until
-from kit.cli import Command, Run, fails, kazoo_client, objects, outcome, prints, report, shown
+from kit.cli import (
+    NOBODY,
+    Command,
+    Run,
+    fails,
+    kazoo_client,
+    objects,
+    outcome,
+    prints,
+    report,
+    shown,
+)
 from kit.raw_client import RawClient, has
 
 import aiolead.cli
@@ -87,7 +98,7 @@ def test_children_and_trees_are_listed(run: Run, hosts: str) -> None:
 def test_unreadable_znodes_are_shown_as_far_as_possible(run: Run, old_and_new_hosts: str) -> None:
     run("create /open/closed secret -p")
     run("create /open/closed/below")
-    run("acl /open/closed digest:somebody:HASH:cdrwa")
+    run("acl /open/closed", f"{NOBODY}:cdrwa")
     remedy = "(--auth or --sasl logs in; aiolead acl shows who may do what)"
     refused = fails(f"not allowed by the znode's ACL: /open/closed {remedy}", code=77)
     for command in ("ls", "get", "acl", "set -f /dev/null", "contenders"):
@@ -122,7 +133,7 @@ def test_unreadable_znodes_are_shown_as_far_as_possible(run: Run, old_and_new_ho
 
 def test_deletion_of_an_unreadable_ephemeral_znode_is_noticed() -> None:
     """Its parent may be listed."""
-    entry = "digest:somebody:HASH:r"
+    entry = f"{NOBODY}:r"
     with (
         EmbeddedServer.in_thread(version="3.9.3") as server,
         Command("create", "/e", "-e", "--acl", entry, hosts=server.connect_string) as holder,
@@ -161,6 +172,32 @@ def test_acls_are_read_and_set(run: Run, somewhere: str) -> None:
     assert (code, "--hashes" in err[0]) == (2, True)
     code, _, err = run("acl /mine", "digest:ann:open sesame:x", *login)
     assert (code, "sesame" in err[0]) == (2, False)
+
+
+@pytest.mark.parametrize("id_", ["ann", "ann:open sesame", "ann:c2VzYW1l", ":"])
+def test_password_in_the_place_of_a_hash_is_refused(run: Run, somewhere: str, id_: str) -> None:
+    """The servers take it: then nobody has the permissions, whatever the password."""
+    run("create /mine -p")
+    for typed in (("acl", "/mine"), ("create", "/own", "--acl")):
+        code, _, (why,) = run(*typed, f"digest:{id_}:cdrwa")
+        assert (code, "an id of digest must be USER:HASH" in why, "sesame" in why) == (
+            2,
+            True,
+            False,
+        )
+    assert shown(run, "acl /mine") == ["world:anyone:cdrwa"]
+
+
+def test_acl_that_nobody_may_change_is_reported(run: Run, somewhere: str) -> None:
+    run("create /mine -p")
+    _, _, err = run("acl /mine world:anyone:r")
+    assert err[1:] == ["aiolead: no entry has a: only the servers' super user can change it again"]
+
+
+def test_acl_for_no_identity_names_the_cause(run: Run, somewhere: str) -> None:
+    why = "the server found the ACL invalid: /mine"
+    remedy = "auth:: needs --auth, --sasl or --tls-cert; the servers must know any other scheme"
+    assert run("create /mine -p --acl auth::cdrwa") == fails(f"{why} ({remedy})")
 
 
 def test_default_acl_is_that_of_created_znodes(

@@ -33,6 +33,9 @@ SOURCE = Path(aiolead.__file__).parent.parent
 WITHIN = 60.0
 """How long anything may take on a machine that has other things to do, in seconds."""
 
+NOBODY = f"digest:nobody:{'A' * 27}="
+"""The identity of an ACL entry whose password nobody knows."""
+
 NOTICE = "no server reached yet, "
 """A command prints this after a second without a server. A busy machine may take so long."""
 
