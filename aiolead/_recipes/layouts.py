@@ -154,8 +154,8 @@ class Names:
         fitting = [names for names in others if names.fit(name)]
         if not fitting:
             return (
-                f"contends for {kind.what} on the same path ({kind.library}): give each recipe a "
-                "path of its own"
+                f"contends for {kind.what} on the same path (in the layout of {kind.library}): "
+                "give each recipe a path of its own"
             )
         best = next((names for names in fitting if names.have(name)), fitting[0])
         return (

@@ -125,7 +125,9 @@ async def refuse_holders(client: CoordinationClient, path: str, names: Iterable[
 
 def contenders_among(path: str, names: Iterable[str]) -> list[tuple[str, str]]:
     """The children that contend for a lock or an election, each with why others refuse it."""
-    why = "contends for {} on the same path ({}): give each recipe a path of its own"
+    why = (
+        "contends for {} on the same path (in the layout of {}): give each recipe a path of its own"
+    )
     known = [(name, known_name(name)) for name in names]
     return [(join(path, name), why.format(k.what, k.library)) for name, k in known if k]
 

@@ -13,7 +13,7 @@ from ..model import Quota
 from ..types import Layout
 from . import exits, render
 from .batches import MOST, sync_before, walk
-from .contenders import read_contenders
+from .contenders import holders_of, read_contenders
 from .exits import CommandError
 from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_range
 from .output import is_terminal, write_bytes
@@ -36,6 +36,10 @@ def revoke(
     other programs await `revocation_requested()`. Exits with 1 if nobody holds there, the holders
     are not known, or no successor was ready in time; then nobody was asked.
 
+    If a holder hangs, end its process: the next one holds as soon as its session is over. Only as
+    the last resort delete its znode (`aiolead rm`): the next one starts at once, while the other
+    may still work.
+
     With --json, one object per holder that was asked now: identity, path, token, session.
 
     Args:
@@ -50,13 +54,15 @@ def revoke(
     async def work(client: Client) -> None:
         sync_before(client, path)
         found, _ = await read_contenders(client, path, await client.get_children(path))
-        holder = next((one.place for one in found if one.place.holds), None)
-        if holder is None:
+        first = next((one for one in found if one.place.holds), None)
+        if first is None:
             raise CommandError(f"nobody holds {path}", exits.FAILED)
+        holder = first.place
         recipe, layout = _RECIPES.get(holder.what), _LAYOUTS.get(holder.layout)
         if recipe is None or layout is None:
-            kind = f"its holder ({holder.what}, {holder.layout or 'unknown layout'})"
-            raise CommandError(f"{path}: {kind} cannot be asked to release", exits.FAILED)
+            who = f"{path}: {render.escaped(first.identity or 'its holder')} ({holder.what})"
+            remedy = "end its process to free its place"
+            raise CommandError(f"{who} cannot be asked to release: {remedy}", exits.FAILED)
         if successor is None:
             asked = await recipe(client, path, layout=layout).revoke()
         elif recipe is not Election:
@@ -72,9 +78,12 @@ def revoke(
             session = render.hexadecimal(one.session_id)
             about = {"identity": one.identity, "path": one.path, "token": one.token}
             common.show({**about, "session": session}, f"asked {render.escaped(one.identity)}")
-        if not asked:
-            leads = "" if successor is None else f", or {render.escaped(successor)} leads already"
-            common.note(f"the holders were asked before{leads}")
+        if not asked and successor is not None:
+            leads = f"{render.escaped(successor)} leads already"
+            common.note(f"the holders were asked before, or {leads}")
+        elif not asked:
+            remedy = "if the holder hangs, end its process (see: aiolead revoke --help)"
+            common.note(f"asked before, and still {holders_of(found)}: {remedy}")
 
     return common.with_client(work)
 

@@ -29,6 +29,25 @@ def test_command_ends_when_it_is_asked_to_release(
     assert run("revoke /app") == fails("nobody holds /app")
 
 
+def test_holder_that_does_not_release_is_named(run: Run, somewhere: str) -> None:
+    ignores = ("sh", "-c", "trap 'echo ignored' TERM; echo works; while :; do sleep 0.05; done")
+    with Command("lock", "--id", "me", "/app", "--", *ignores, hosts=somewhere) as holder:
+        holder.out.expect("works")
+        assert run("revoke /app") == prints("asked me")
+        holder.out.expect("ignored")
+        code, _, (said,) = run("revoke /app")
+        held, _, remedy = said.partition(" (there for ")
+        assert (code, held) == (0, "aiolead: asked before, and still held by me")
+        assert remedy.endswith("end its process (see: aiolead revoke --help)")
+        assert run("revoke /app --json") == prints()
+
+
+def test_permit_is_not_asked_back(run: Run, somewhere: str) -> None:
+    with kazoo_client(somewhere, {"/s/leases/_c_x-lease-": b"one", "/s/locks": b""}):
+        remedy = "end its process to free its place"
+        assert run("revoke /s") == fails(f"/s: one (permit) cannot be asked to release: {remedy}")
+
+
 def test_named_successor_leads_after_a_request(run: Run, somewhere: str) -> None:
     def waiting() -> list[str]:
         return [one["identity"] for one in report(run, "contenders /app")]
