@@ -40,6 +40,7 @@ from ..events import EventSink
 from ..model import ACL, OPEN_ACL_UNSAFE, SessionState
 from .client_reporting import LEAST_STANDSTILL, ClientReporting, shown_attempts
 from .fast import check_cancelled, reply_future
+from .net.opener import ConnectionEnded
 
 if TYPE_CHECKING:
     from .._session.observer import SessionObserver
@@ -87,6 +88,7 @@ class Core:
 
     It belongs to one process, thread and event loop. It is the machine's only observer: output goes
     to the present connection, states to the subscribers, and what is due earlier to the timekeeper.
+    It is also what the present connection carries.
     """
 
     def __init__(
@@ -369,6 +371,34 @@ class Core:
     def attempts(self) -> str:
         return shown_attempts(self.supervisor.attempts())
 
+    # --- the bytes of the present connection: see `Traffic` ------------------------------------
+
+    def take(self) -> bytes:
+        connection = self.supervisor.connection
+        if connection is None or connection.ended is not None:
+            return b""
+        return self.machine.data_to_send(self.clock())
+
+    def feed(self, data: bytes) -> bool:
+        machine, supervisor = self.machine, self.supervisor
+        try:
+            has_output = machine.receive(data, self.clock())
+        except AioleadError as error:
+            # A protocol error or the end of the session, which the machine has handled. Cut at
+            # once, before anybody sees a failed request and finds the client still connected.
+            supervisor.cut(error)
+            return False
+        connection = supervisor.connection
+        if connection is None:
+            return False
+        if not connection.is_open:
+            supervisor.look_whether_opened(connection)
+        if has_output:
+            connection.carrier.wake()
+        if connection.answered is not None and not machine.requests.inflight:
+            connection.answered.set()
+        return machine.decoding is not None
+
     # --- time ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
@@ -391,7 +421,7 @@ class Core:
                 await checkpoint()
                 why = machine.tick(clock())
             if why is not None:
-                self.supervisor.cut(why)
+                self.supervisor.cut(ConnectionEnded(why))
             self.output_ready()
             due = machine.next_deadline()
             if due == inf:

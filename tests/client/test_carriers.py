@@ -37,6 +37,16 @@ on_trio = pytest.mark.parametrize("anyio_backend", [pytest.param(("trio", {}), i
 DELETED = encode_reply(ReplyHeader(-1, -1, 0), WatcherEvent(EventType.DELETED, "/a"))
 
 
+class Output:
+    """The traffic of a connection whose input is ignored."""
+
+    def __init__(self, take: Callable[[], bytes]) -> None:
+        self.take = take
+
+    def feed(self, _: bytes) -> bool:
+        return False
+
+
 class Transport:
     """asyncio's side of a connection, with a server at the other end that answers a turn later.
 
@@ -178,7 +188,7 @@ async def test_defect_of_the_source_of_data_is_not_raised_in_the_caller(
     client: Client, transport: Transport, internal_errors: list[logging.LogRecord]
 ) -> None:
     """It ends the connection; the data leaves over the next one."""
-    transport.carrier._take = lambda: bytes(1 // 0)
+    transport.carrier._traffic = Output(lambda: bytes(1 // 0))
     reply = client.get("/a")
     with anyio.fail_after(PATIENCE):
         await reply
@@ -271,7 +281,7 @@ async def carried(take: Callable[[], bytes]) -> AsyncIterator[tuple[TrioCarrier,
         other.setblocking(False)
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(carrier.carry, lambda _: None, take)
+                tasks.start_soon(carrier.carry, Output(take))
                 await anyio.wait_all_tasks_blocked()
                 yield carrier, other
                 tasks.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from typing import Any, cast, final
 import anyio
 
 from ..._session.requests import SEGMENT
-from .carrier import READ_SIZE, Feed, Take
+from .carrier import READ_SIZE, Traffic
 
 
 async def dial_loop(address: str, port: int) -> LoopCarrier:
@@ -31,8 +31,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._carrying: asyncio.Task[Any] | None = None
         """Users' callbacks run in this task: outside of one, anyio has not even a clock."""
-        self._feed: Feed = _lose
-        self._take: Take = _nothing
+        self._traffic: Traffic
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._why: Exception | None = None
         self._is_full = False
@@ -42,16 +41,16 @@ class LoopCarrier(asyncio.BufferedProtocol):
     def raw_socket(self) -> Any:
         return self._transport.get_extra_info("socket")
 
-    async def carry(self, feed: Feed, take: Take) -> None:
+    async def carry(self, traffic: Traffic) -> None:
         self._carrying = asyncio.current_task()
-        self._feed, self._take = feed, take
+        self._traffic = traffic
         self._transport.resume_reading()
         self.wake()
         try:
             await self._ended
         finally:
             self._carrying = None
-            self._feed, self._take = _lose, _nothing  # the old ones keep too much alive
+            del self._traffic  # it would be kept alive
         if self._why is not None:
             raise self._why
 
@@ -77,7 +76,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
         if self._carrying is None or self._ended.done():
             return
         try:
-            while not self._is_full and (data := self._take()):
+            while not self._is_full and (data := self._traffic.take()):
                 self._transport.write(data)
                 if len(data) < SEGMENT:
                     break
@@ -110,7 +109,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
             return
         _enter_task(self._loop, task)
         try:
-            if self._feed(bytes(self._buffer[:nbytes])):
+            if self._traffic.feed(bytes(self._buffer[:nbytes])):
                 self._transport.pause_reading()
                 self._loop.call_soon(self._feed_more)
         except Exception as error:
@@ -125,7 +124,7 @@ class LoopCarrier(asyncio.BufferedProtocol):
             return
         _enter_task(self._loop, task)
         try:
-            if self._feed(b""):
+            if self._traffic.feed(b""):
                 self._loop.call_soon(self._feed_more)
             else:
                 self._transport.resume_reading()
@@ -149,11 +148,3 @@ class LoopCarrier(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._is_full = False
         self.wake()
-
-
-def _lose(_: bytes) -> bool:
-    return False
-
-
-def _nothing() -> bytes:
-    return b""

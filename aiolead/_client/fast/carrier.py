@@ -6,7 +6,7 @@ is cancelled in the middle of a send would leave half a frame behind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import anyio
@@ -15,15 +15,22 @@ from anyio.lowlevel import checkpoint
 
 from ..._util.host_tasks import open_group
 
-Feed = Callable[[bytes], bool]
-"""Takes input. If it returns True, it is called with `b""` after others had their turn, and before
-any more input. An exception from it is a defect."""
-
-Take = Callable[[], bytes]
-"""Returns the next bytes to send: all that may leave, if they are fewer than `SEGMENT`."""
-
 READ_SIZE = 64 * 1024
 """How much is read at a time, in bytes. For much more, memory is mapped at each read."""
+
+
+class Traffic(Protocol):
+    """What a carrier carries. Both calls are synchronous; an exception from them is a defect."""
+
+    def feed(self, data: bytes) -> bool:
+        """Process input. If this returns True, call it with `b""` after others had their turn, and
+        before any more input.
+        """
+        ...
+
+    def take(self) -> bytes:
+        """Return the next bytes to send: all that may leave, if they are fewer than `SEGMENT`."""
+        ...
 
 
 class Carrier(Protocol):
@@ -40,12 +47,11 @@ class Carrier(Protocol):
         """Like `wake`, but `take` is called before this returns if its output can leave at once."""
         ...
 
-    async def carry(self, feed: Feed, take: Take) -> None:
+    async def carry(self, traffic: Traffic) -> None:
         """Carries bytes, in a task of the client, until the connection has ended. Called once.
 
         Output under way is bounded by what `take` returns once. Raises `EndOfStream` if the other
-        end closed the connection, `BrokenResourceError` if it broke, and defects of `feed` and
-        `take`.
+        end closed the connection, `BrokenResourceError` if it broke, and defects of the traffic.
         """
         ...
 
@@ -70,35 +76,40 @@ class StreamCarrier:
     def push(self) -> None:
         self.wake()
 
-    async def carry(self, feed: Feed, take: Take) -> None:
+    async def carry(self, traffic: Traffic) -> None:
         async with open_group() as tasks:
-            tasks.start_soon(self._end, self._read, feed, tasks.cancel_scope)
-            tasks.start_soon(self._end, self._write, take, tasks.cancel_scope)
+            tasks.start_soon(self._end, self._read, traffic, tasks.cancel_scope)
+            tasks.start_soon(self._end, self._write, traffic, tasks.cancel_scope)
         if self._why is not None:
             raise self._why
 
-    async def _end(self, move: Callable[[Any], Any], what: Any, scope: anyio.CancelScope) -> None:
+    async def _end(
+        self,
+        move: Callable[[Traffic], Awaitable[None]],
+        traffic: Traffic,
+        scope: anyio.CancelScope,
+    ) -> None:
         # Kept out of the task group's exception group; the first of the two is the reason.
         try:
-            await move(what)
+            await move(traffic)
         except Exception as error:
             self._why = self._why or error
             scope.cancel()
 
-    async def _read(self, feed: Feed) -> None:
+    async def _read(self, traffic: Traffic) -> None:
         while True:
             data = await self._receive()
-            while feed(data):
+            while traffic.feed(data):
                 await checkpoint()
                 data = b""
 
     async def _receive(self) -> bytes:
         return await self._stream.receive(READ_SIZE)
 
-    async def _write(self, take: Take) -> None:
+    async def _write(self, traffic: Traffic) -> None:
         while True:
             self._output = anyio.Event()
-            while data := take():
+            while data := traffic.take():
                 await self._send(data)
             await self._output.wait()
 

@@ -7,7 +7,7 @@ from typing import Any, final
 import anyio
 
 from ..._util.tasks import trio_here
-from .carrier import READ_SIZE, StreamCarrier, Take
+from .carrier import READ_SIZE, StreamCarrier, Traffic
 
 
 async def dial_trio(address: str, port: int) -> TrioCarrier:
@@ -20,19 +20,19 @@ class TrioCarrier(StreamCarrier):
         super().__init__(stream)
         self._socket = self.raw_socket
         self._trio: Any = trio_here().lowlevel
-        self._take: Take | None = None
+        self._traffic: Traffic | None = None
         """The sending task's, while it waits for output."""
         self._rest = b""
         """Output that could not leave at once; goes before anything else."""
         self._defect: Exception | None = None
 
     def push(self) -> None:
-        take = self._take
-        if take is None:
+        traffic = self._traffic
+        if traffic is None:
             self.wake()
             return
         try:
-            while data := take():
+            while data := traffic.take():
                 self._rest = data
                 self._rest = data[self._socket.send(data) :]
                 if self._rest:
@@ -42,21 +42,21 @@ class TrioCarrier(StreamCarrier):
         except Exception as error:  # a defect, not the caller's
             self._defect = error
         if self._rest or self._defect:
-            self._take = None
+            self._traffic = None
             self.wake()
 
-    async def _write(self, take: Take) -> None:
+    async def _write(self, traffic: Traffic) -> None:
         while True:
             self._output = anyio.Event()
             if self._defect is not None:
                 raise self._defect
             rest, self._rest = self._rest, b""
             await self._send(rest)
-            while data := take():
+            while data := traffic.take():
                 await self._send(data)
-            self._take = take
+            self._traffic = traffic
             await self._output.wait()
-            self._take = None
+            self._traffic = None
 
     async def _receive(self) -> bytes:
         while True:

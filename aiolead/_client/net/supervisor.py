@@ -58,7 +58,7 @@ REFUSALS = 3
 
 class ServerConnection:
     __slots__ = (
-        *("address", "carrier", "ended", "is_leaving", "is_open", "opened", "peer"),
+        *("address", "answered", "carrier", "ended", "is_leaving", "is_open", "opened", "peer"),
         *("scope", "server"),
     )
 
@@ -72,6 +72,8 @@ class ServerConnection:
         self.is_open = False
         self.ended: Exception | None = None
         self.is_leaving = False
+        self.answered: anyio.Event | None = None
+        """Set when nothing is in flight any more, while a move waits for that."""
 
     def end(self, why: Exception) -> None:
         if self.ended is None:
@@ -110,8 +112,6 @@ class Supervisor:
         self._logins = logins
         self._read_only = read_only
         self.connection: ServerConnection | None = None
-        self._answered: anyio.Event | None = None
-        """Set when nothing is in flight any more, while a move waits for that."""
         self._failures: dict[str, Exception] = {}
         """The last error of each address since the last success."""
         self._doing: dict[str, str] = {}
@@ -157,14 +157,10 @@ class Supervisor:
 
     def end(self, error: InternalError) -> None:
         self._machine.failed(error)
-        self._cut(error)
+        self.cut(error)
 
-    def cut(self, why: str) -> None:
-        """End the connection, since the machine wants that."""
-        self._cut(ConnectionEnded(why))
-
-    def _cut(self, why: Exception) -> None:
-        """Ends the connection; for the machine, it is lost at once."""
+    def cut(self, why: Exception) -> None:
+        """End the connection; for the machine, it is lost at once."""
         if self.connection is not None and self.connection.ended is None:
             self.connection.end(why)
             closed = str(why) if isinstance(why, ServerHungUp) else ""
@@ -199,13 +195,13 @@ class Supervisor:
     async def _leave(self, connection: ServerConnection) -> None:
         with anyio.move_on_after(self._machine.timing.patience * MOVING):
             while connection.ended is None and self._machine.requests.inflight:
-                self._answered = anyio.Event()
-                await self._answered.wait()
+                connection.answered = anyio.Event()
+                await connection.answered.wait()
 
     def _left(self, connection: ServerConnection, why: str, _error: AioleadError | None) -> None:
-        self._answered = None
+        connection.answered = None
         if connection is self.connection:
-            self._cut(ConnectionLeft(why))
+            self.cut(ConnectionLeft(why))
 
     # --- connecting ----------------------------------------------------------------------------
 
@@ -398,7 +394,7 @@ class Supervisor:
                         if self._machine.is_read_only:
                             tasks.start_soon(self._guard, connection, self._search)
                     if not connection.is_open:
-                        self._cut(ConnectionEnded("no answer to the handshake in time"))
+                        self.cut(ConnectionEnded("no answer to the handshake in time"))
         finally:
             why = connection.ended = connection.ended or ConnectionEnded("the connection ended")
             self._machine.connection_lost(clock())
@@ -410,8 +406,8 @@ class Supervisor:
                         await self._core.holders_gone()
             finally:
                 await carrier.aclose()
-            if self._answered is not None:
-                self._answered.set()
+            if connection.answered is not None:
+                connection.answered.set()
         if not connection.is_open:
             self._failed(name, self._explained(why))
             return "refused" if isinstance(why, ServerHungUp) else "failed"
@@ -438,38 +434,15 @@ class Supervisor:
         try:
             await job(connection)
         except Exception as error:
-            self._cut(internal_error(error, job))
+            self.cut(internal_error(error, job))
 
     async def _carry(self, connection: ServerConnection) -> None:
-        feed, take = partial(self._feed, connection), partial(self._take, connection)
         try:
-            await connection.carrier.carry(feed, take)
+            await connection.carrier.carry(self._core)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
-            self._cut(_hang_up(error))
+            self.cut(_hang_up(error))
 
-    def _feed(self, connection: ServerConnection, data: bytes) -> bool:
-        machine = self._machine
-        try:
-            has_output = machine.receive(data, self._core.clock())
-        except AioleadError as error:
-            # A protocol error or the end of the session, which the machine has handled. Cut at
-            # once, before anybody sees a failed request and finds the client still connected.
-            self._cut(error)
-            return False
-        if not connection.is_open:
-            self._look_whether_opened(connection)
-        if has_output:
-            connection.carrier.wake()
-        if self._answered is not None and not machine.requests.inflight:
-            self._answered.set()
-        return machine.decoding is not None
-
-    def _take(self, connection: ServerConnection) -> bytes:
-        if connection.ended is not None:
-            return b""
-        return self._machine.data_to_send(self._core.clock())
-
-    def _look_whether_opened(self, connection: ServerConnection) -> None:
+    def look_whether_opened(self, connection: ServerConnection) -> None:
         if self._machine.state in SERVED:
             connection.is_open = True
             connection.opened.set()
@@ -482,15 +455,15 @@ class Supervisor:
             if connection.ended is None:
                 machine.login.answer(token, clock(), is_last=is_last)
                 if not connection.is_open:
-                    self._look_whether_opened(connection)
+                    self.look_whether_opened(connection)
 
         try:
             await login.run(answer)
         except AuthFailedError as error:
             machine.refuse_login(error)
-            self._cut(error)
+            self.cut(error)
         except ConnectionEnded as error:
-            self._cut(error)
+            self.cut(error)
 
 
 HUNG_UP = "the server closed the connection"
