@@ -23,7 +23,6 @@ from ._session.requests import UNPROVEN_WRITE
 from ._util.parsing import MalformedError, shown, text, whole
 from ._wire.codes import OpCode
 from ._wire.config_text import CONFIG_PATH, parse_server
-from ._wire.framing import encode_body
 from ._wire.jute import Reader
 from ._wire.replies import NamesReply, WhoAmIReply
 from ._wire.requests import GetEphemerals, Reconfig, WhoAmI
@@ -149,7 +148,7 @@ async def reconfig(
         raise ConfigurationError("members: must name at least one server")
     if type(version) is not int or not -1 <= version <= MAX_VERSION:
         raise ConfigurationError(f"version: must be -1 (any) to 2^63 - 1, not {version!r}")
-    body = encode_body(Reconfig(coming or None, going or None, everybody, version))
+    body = Reconfig(coming or None, going or None, everybody, version).encode()
     return await core.submit(
         PendingReply(OpCode.RECONFIG, body, decode_config, path=CONFIG_PATH, kind=UNPROVEN_WRITE)
     )

@@ -11,7 +11,7 @@ from math import inf
 
 from .._util.escaping import in_seconds
 from .._wire.codes import XID_AUTH, XID_SASL, OpCode, server_error
-from .._wire.framing import encode_body, encode_request
+from .._wire.framing import encode_request
 from .._wire.jute import Reader
 from .._wire.replies import ReplyHeader, TokenReply
 from .._wire.requests import AuthPacket, Sasl
@@ -48,7 +48,7 @@ class Exchange:
             raise RuntimeError("a token where the server was to speak")
         self._is_our_turn = False
         self._is_last = is_last
-        return encode_request(XID_SASL, OpCode.SASL, encode_body(Sasl(token)))
+        return encode_request(XID_SASL, OpCode.SASL, Sasl(token).encode())
 
     def receive(self, frame: bytes) -> bool:
         """Take the server's answer; return whether it was the last one.
@@ -214,5 +214,5 @@ class Authentication:
 
 
 def _packet(auth: Auth) -> bytes:
-    body = encode_body(AuthPacket(auth.scheme, auth.credential))
+    body = AuthPacket(auth.scheme, auth.credential).encode()
     return encode_request(XID_AUTH, OpCode.AUTH, body)

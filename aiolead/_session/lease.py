@@ -58,7 +58,6 @@ from .._util.escaping import in_seconds
 from .._util.internal_errors import contained, internal_error
 from .._wire.codes import OpCode
 from .._wire.config_text import CONFIG_PATH, parse_config
-from .._wire.framing import encode_body
 from .._wire.jute import Reader
 from .._wire.replies import DataReply, MultiResult
 from .._wire.requests import Check, GetData, Multi, Sync
@@ -630,7 +629,7 @@ class Renewals:
         if self._is_asked:
             return
         self._is_asked = True
-        body = encode_body(GetData(CONFIG_PATH))
+        body = GetData(CONFIG_PATH).encode()
         call = Call(OpCode.GET_DATA, body, _has_observers, kind=QUESTION, path=CONFIG_PATH)
         call.add_done_callback(lambda: self._answered(call))
         self._requests.enqueue_first(call, now)
@@ -666,7 +665,7 @@ class Renewals:
 
     def _confirm(self, sent: float, answered: float, path: str) -> None:
         """Send the second request, whose answer makes the first one count."""
-        body = encode_body(Sync(path))
+        body = Sync(path).encode()
         call: Call[None] = Call(OpCode.SYNC, body, no_result, kind=CONFIRMATION)
 
         def confirmed() -> None:

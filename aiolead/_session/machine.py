@@ -34,7 +34,6 @@ from .._wire.framing import (
     PING,
     REQUEST_HEADER,
     FrameReader,
-    encode_body,
     encode_record,
     encode_request,
 )
@@ -559,7 +558,7 @@ class SessionMachine:
             if request.op in self.server.lacking:
                 why = self.server.unsupported(FEATURE_OF[request.op])
                 raise ConnectionLossError(f"the server cannot set watches again: {why}")
-            body = encode_body(request)
+            body = request.encode()
             self._out.append(encode_request(XID_SET_WATCHES, request.op, body))
 
     def _put_off_rearming(self, dropped: int) -> float:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from .._util.escaping import in_seconds
 from .._util.internal_errors import internal_error
 from .._wire.codes import OpCode, op_name, server_error
-from .._wire.framing import REQUEST_HEADER, encode_body, request_header
+from .._wire.framing import REQUEST_HEADER, request_header
 from .._wire.jute import Reader
 from .._wire.long_frames import LongReader, Steps
 from .._wire.replies import (
@@ -299,7 +299,7 @@ def ends_connection(error: AioleadError) -> bool:
 
 def close_call() -> Call[None]:
     """The request that ends a session: it leaves last, but does not wait for other answers."""
-    return Call(OpCode.CLOSE_SESSION, encode_body(CloseSession()), no_result, kind=CLOSE)
+    return Call(OpCode.CLOSE_SESSION, CloseSession().encode(), no_result, kind=CLOSE)
 
 
 def retried_in_vain(took: float) -> ConnectionLossError:
@@ -322,7 +322,7 @@ def multi_call(
 ) -> Call[list[MultiResult]]:
     """The call for a transaction with full paths; `paths` are how errors name their subjects."""
     parse = multi_parser(multi.ops, paths)
-    return Call(OpCode.MULTI, encode_body(multi), parse, path=paths[0], kind=kind)
+    return Call(OpCode.MULTI, multi.encode(), parse, path=paths[0], kind=kind)
 
 
 def multi_parser(

@@ -15,7 +15,6 @@ from typing import NoReturn
 
 from .._util.internal_errors import call_back
 from .._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
-from .._wire.framing import encode_body
 from .._wire.requests import AddWatch, RemoveWatches, SetWatches
 from ..errors import OVERLOADED, AioleadError, ConnectionLossError, UsageError
 from ..model import EventType, WatchEvent
@@ -336,7 +335,7 @@ class WatchRegistry:
         *,
         on_error: Callable[[AioleadError], None] | None = None,
     ) -> None:
-        body = encode_body(request)
+        body = request.encode()
         self._ask(
             Call(request.op, body, no_result, kind=WATCH_CHANGE, arming=effect, on_error=on_error)
         )
@@ -367,7 +366,7 @@ class WatchRegistry:
             persistent.mode = mode
             self.persistent_changes += 1
             self._set_again(stream.path)
-        return encode_body(AddWatch(stream.path, mode))
+        return AddWatch(stream.path, mode).encode()
 
     def joined(self, stream: StreamSlot) -> None:
         """The request was answered, or has failed: then the stream is closed."""
@@ -400,7 +399,7 @@ class WatchRegistry:
         del self.persistent.by_path[path]
         self.persistent_changes += 1
         self._set_again(path)
-        return encode_body(RemoveWatches(path, WatcherType.ANY))
+        return RemoveWatches(path, WatcherType.ANY).encode()
 
     # --- events --------------------------------------------------------------------------------
 
@@ -479,7 +478,7 @@ class WatchRegistry:
     def longest_unanswered(self) -> int:
         """The length of the longest re-arming request in flight, in bytes; 0 if there is none."""
         sent = self._rearming if self.unanswered else ()
-        return max((len(encode_body(request)) for request in sent), default=0)
+        return max((len(request.encode()) for request in sent), default=0)
 
     def rearm_again(self) -> Iterator[SetWatches]:
         """The requests that re-arm what an overloaded server has not, and that is still needed.

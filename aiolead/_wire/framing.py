@@ -166,11 +166,6 @@ REQUEST_HEADER = 8
 """Bytes of a request's header, which count towards the packet limit."""
 
 
-def encode_body(request: Record) -> bytes:
-    """A request without its header, encoded before the xid is known."""
-    return request.encode()
-
-
 def encode_request(xid: int, op: int, body: bytes = b"") -> bytes:
     """A framed request."""
     try:

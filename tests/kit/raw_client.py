@@ -16,7 +16,7 @@ import pytest
 import aiolead
 from aiolead import CreateMode, Lock
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode, server_error
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
+from aiolead._wire.framing import FrameReader, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.replies import ReplyHeader
@@ -114,7 +114,7 @@ class RawClient:
     def send(self, request: Request) -> int:
         """Sends a request without waiting for the answer; returns its xid."""
         self._xid += 1
-        self.socket.sendall(encode_request(self._xid, request.op, encode_body(request)))
+        self.socket.sendall(encode_request(self._xid, request.op, request.encode()))
         return self._xid
 
     def receive(self) -> tuple[ReplyHeader, Reader]:

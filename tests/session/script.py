@@ -15,7 +15,7 @@ from aiolead._session.watches import WatchKind, WatchSlot
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.config_text import CONFIG_PATH
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_reply
+from aiolead._wire.framing import FrameReader, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader, Record
 from aiolead.errors import AioleadError, LossReason, NoNodeError, Outcome, SessionExpiredError
@@ -271,10 +271,10 @@ class Script:
         path = request.path
         watches, is_of_data = self.machine.watches, isinstance(request, requests.GetData)
         arming = slot and watches.begin(slot, path, path, kind, is_of_data=is_of_data)
-        return self.submit(Call(request.op, encode_body(request), parse, path=path, arming=arming))
+        return self.submit(Call(request.op, request.encode(), parse, path=path, arming=arming))
 
     def write(self, path: str = "/w") -> Call[Any]:
-        body = encode_body(requests.SetData(path, b"", -1))
+        body = requests.SetData(path, b"", -1).encode()
         parse = lambda r: replies.StatReply.read(r).stat  # noqa: E731
         return self.submit(Call(OpCode.SET_DATA, body, parse, path=path, kind=WRITE))
 

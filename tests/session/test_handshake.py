@@ -10,7 +10,7 @@ from session.script import NO_NODE, PASSWORD, START, Script, connected, failure_
 
 from aiolead._session.requests import MAX_XID, WRITE, Call
 from aiolead._wire.codes import XID_AUTH, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, frame
+from aiolead._wire.framing import FrameReader, encode_record, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.requests import Check, Multi
@@ -385,7 +385,7 @@ def test_resuming_proves_nothing_until_a_write(resuming: Script) -> None:
     asked_at = resuming.now
     resuming.connect(after=0.5)
     assert resuming.deadline < resuming.now
-    body = encode_body(Multi((Check("/a", -1),)))
+    body = Multi((Check("/a", -1),)).encode()
     resuming.submit(Call(OpCode.MULTI, body, lambda _: None, kind=WRITE))
     resuming.serve()
     assert resuming.deadline == pytest.approx(asked_at + 4.0 - resuming.machine.timing.margin)

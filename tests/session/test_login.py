@@ -9,7 +9,7 @@ from session.script import PASSWORD, Script, connected, failure_of
 
 from aiolead._session.requests import Call
 from aiolead._wire.codes import XID_AUTH, XID_SASL, OpCode
-from aiolead._wire.framing import encode_body, encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead._wire.replies import ReplyHeader, TokenReply
 from aiolead._wire.requests import AuthPacket, Sasl
 from aiolead.errors import (
@@ -165,7 +165,7 @@ def test_token_for_a_lost_connection_is_dropped(sasl: SaslScript) -> None:
 
 
 def added(script: Script, auth: Auth) -> Call[None]:
-    body = encode_body(AuthPacket(auth.scheme, auth.credential))
+    body = AuthPacket(auth.scheme, auth.credential).encode()
     call: Call[None] = Call(OpCode.AUTH, body, lambda _: None)
     script.machine.check_size(call)
     script.machine.login.add(auth, call, script.now)

@@ -12,7 +12,7 @@ from aiolead._session.streams import StreamSlot, ancestors
 from aiolead._session.watches import CHUNK
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
-from aiolead._wire.framing import encode_body, encode_reply
+from aiolead._wire.framing import encode_reply
 from aiolead.errors import (
     AuthFailedError,
     ClientClosedError,
@@ -52,7 +52,7 @@ class Stream:
         request, joining = self.script.machine.watches.join(self.slot)
         kind = WATCH_CHANGE if bound else READ
         self.call: Call[int] = self.script.submit(
-            Call(OpCode.ADD_WATCH, encode_body(request), lambda r: r.i32(), kind, arming=joining)
+            Call(OpCode.ADD_WATCH, request.encode(), lambda r: r.i32(), kind, arming=joining)
         )
 
     def _on_news(self) -> None:

@@ -11,7 +11,7 @@ from aiolead._session.present_server import LOSSES, PresentServer
 from aiolead._session.requests import WRITE, Call, close_call, multi_call, no_result
 from aiolead._session.suspects import SHORT
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_body, encode_record
+from aiolead._wire.framing import encode_record
 from aiolead._wire.handshake import ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.replies import PathReply
@@ -207,7 +207,7 @@ def test_other_unknown_operation_is_refused_and_not_sent(op: OpCode) -> None:
 def test_removal_of_a_watch_is_done_without_being_sent() -> None:
     script = foreign()
     script.sent()
-    body = encode_body(RemoveWatches("/a", 2))
+    body = RemoveWatches("/a", 2).encode()
     call = script.submit(Call(OpCode.REMOVE_WATCHES, body, no_result))
     assert script.sent() == []
     assert call.is_done

@@ -8,7 +8,7 @@ from kit.raw_client import Request
 from testing.wire_core import NEW_SESSION, Talk
 
 from aiolead._wire.codes import XID_PING, OpCode, server_error
-from aiolead._wire.framing import encode_body, encode_request
+from aiolead._wire.framing import encode_request
 from aiolead._wire.jute import Reader
 from aiolead._wire.requests import Create
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
@@ -35,7 +35,7 @@ class StreamClient(Talk):
 
     async def ask(self, request: Request) -> Reader:
         """The body of the answer. Raises the error of the server."""
-        await self.stream.send(self.request(request.op, encode_body(request)))
+        await self.stream.send(self.request(request.op, request.encode()))
         return await self._answer()
 
     async def ping(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kit.raw_client import Request
 
 from aiolead._wire.codes import XID_EVENT, OpCode
-from aiolead._wire.framing import FrameReader, encode_body, encode_record, encode_request
+from aiolead._wire.framing import FrameReader, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
 from aiolead._wire.jute import Reader
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
@@ -118,7 +118,7 @@ class Client(Talk):
 
     def ask(self, request: Request) -> tuple[int, Reader]:
         """The error code and the body of the answer."""
-        return self.ask_raw(request.op, encode_body(request))
+        return self.ask_raw(request.op, request.encode())
 
     def ask_raw(self, op: int, body: bytes = b"") -> tuple[int, Reader]:
         self.feed(self.request(op, body))

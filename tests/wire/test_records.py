@@ -19,7 +19,6 @@ from aiolead._wire.codes import XID_PING, OpCode
 from aiolead._wire.framing import (
     PING,
     FrameReader,
-    encode_body,
     encode_record,
     encode_reply,
     encode_request,
@@ -144,7 +143,7 @@ def test_every_record_of_the_package_is_tested() -> None:
 def test_record_is_read_as_it_was_written(name: str, data: st.DataObject) -> None:
     record = data.draw(RECORDS[name])
     assert named(record) == name
-    assert encode_body(record) == encode(record)  # some records do not go through the writer
+    assert record.encode() == encode(record)  # some records do not go through the writer
     r = Reader(encode(record) + b"!")
     assert reader_of(record)(r) == record
     assert r.remaining == 1
@@ -152,7 +151,7 @@ def test_record_is_read_as_it_was_written(name: str, data: st.DataObject) -> Non
 
 @pytest.mark.parametrize("record", [requests.Ping(), requests.CloseSession()], ids=named)
 def test_request_without_a_body_is_empty(record: requests.Ping | requests.CloseSession) -> None:
-    assert encode_body(record) == b""
+    assert record.encode() == b""
 
 
 # --- what is wrong -----------------------------------------------------------------------------
@@ -302,7 +301,7 @@ def test_persistent_watches_need_their_own_request(kind: str) -> None:
 
 
 def test_request_is_framed_with_its_header() -> None:
-    body = encode_body(requests.GetData("/a", True))
+    body = requests.GetData("/a", True).encode()
     packet = encode_request(7, OpCode.GET_DATA, body)
     assert packet == frame(
         encode(requests.RequestHeader(7, OpCode.GET_DATA)) + encode(requests.GetData("/a", True))

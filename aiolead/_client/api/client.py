@@ -14,7 +14,6 @@ from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests import SYNC, WRITE, multi_parser, no_result
 from ..._util.escaping import described, shown_session
 from ..._wire.codes import OpCode
-from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
 from ..._wire.requests import AuthPacket, GetACL, GetAllChildrenNumber, Multi, SetACL, Sync
 from ..._wire.versions import Feature
@@ -294,7 +293,7 @@ class Client:
             # The value may be, or hold, a password: it is not shown.
             raise ConfigurationError("auth: must be an Auth, such as Auth.digest(user, password)")
         self._core.check_home()
-        body = encode_body(AuthPacket(auth.scheme, auth.credential))
+        body = AuthPacket(auth.scheme, auth.credential).encode()
         reply: PendingReply[None] = PendingReply(OpCode.AUTH, body, no_result)
         self._core.machine.check_size(reply)
         self._core.machine.login.add(auth, reply, self._core.clock())
@@ -371,7 +370,7 @@ class Client:
 
     def set(self, path: str, data: bytes, *, version: int = -1) -> PendingReply[Stat]:
         """Replace a znode's data, if it has the version; return its new `Stat`."""
-        body = encode_body(self._scope.set_request(path, data, version))
+        body = self._scope.set_request(path, data, version).encode()
         return self._submit(PendingReply(OpCode.SET_DATA, body, Reader.stat, WRITE, path))
 
     def set_acl(self, path: str, acl: Sequence[ACL], *, version: int = -1) -> PendingReply[Stat]:
@@ -380,7 +379,7 @@ class Client:
         Raises `InvalidACLError` if the server refuses the new ACL.
         """
         request = SetACL(self._scope.full(path), checked_acl(acl), checked_version(version))
-        body = encode_body(request)
+        body = request.encode()
         return self._submit(PendingReply(OpCode.SET_ACL, body, Reader.stat, WRITE, path))
 
     def transaction(self) -> Transaction:
@@ -395,7 +394,7 @@ class Client:
         request = self._scope.check_request(path, version)
         parse = partial(checked, multi_parser([request], [path]))
         return self._submit(
-            PendingReply(OpCode.MULTI, encode_body(Multi((request,))), parse, WRITE, path)
+            PendingReply(OpCode.MULTI, Multi((request,)).encode(), parse, WRITE, path)
         )
 
     def fenced(self, guard: str, *, gone: Callable[[], bool] | None = None) -> Fence:
@@ -472,12 +471,12 @@ class Client:
 
     def get_acl(self, path: str) -> PendingReply[tuple[list[ACL], Stat]]:
         """Return a znode's ACL and `Stat`."""
-        body = encode_body(GetACL(self._scope.full(path)))
+        body = GetACL(self._scope.full(path)).encode()
         return self._submit(PendingReply(OpCode.GET_ACL, body, acl_and_stat, path=path))
 
     def sync(self, path: str = "/") -> PendingReply[None]:
         """Make the connected server catch up with the leader before it answers later requests."""
-        body = encode_body(Sync(self._scope.full(path)))
+        body = Sync(self._scope.full(path)).encode()
         return self._submit(PendingReply(OpCode.SYNC, body, synced, SYNC, path))
 
     # --- reads of newer servers ----------------------------------------------------------------

@@ -13,7 +13,6 @@ from ..._session.streams import StreamSlot
 from ..._session.watches import WatchRegistry, WatchSlot
 from ..._util.escaping import described
 from ..._wire.codes import OpCode
-from ..._wire.framing import encode_body
 from ..._wire.replies import NumberReply
 from ..._wire.versions import Feature
 from ...errors import ConfigurationError, UsageError
@@ -211,7 +210,7 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
         request, joining = self._core.machine.watches.join(self._slot)
         return PendingReply(
             OpCode.ADD_WATCH,
-            encode_body(request),
+            request.encode(),
             lambda r: NumberReply.read(r).number,  # 0: errors are in the header
             path=self._path,
             # Bound: the next server may be an older one.

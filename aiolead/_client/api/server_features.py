@@ -18,7 +18,6 @@ import anyio
 from ..._session.requests import BOUND_READ, RETRIED_FOR, retried_in_vain
 from ..._util.escaping import get_logger, in_seconds
 from ..._wire.codes import OpCode
-from ..._wire.framing import encode_body
 from ..._wire.jute import Reader, Record
 from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import NamesReply
@@ -91,7 +90,7 @@ def bound_read(
     steps: Callable[[LongReader], Steps[T]] | None = None,
 ) -> Bound[T]:
     """Returns a function that makes a read for `read_with`, one for each connection."""
-    body = encode_body(request)
+    body = request.encode()
 
     def make() -> PendingReply[T]:
         reply = PendingReply(op, body, parse, path=path, kind=BOUND_READ)

@@ -11,7 +11,6 @@ from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests import WRITE, multi_parser
 from ..._util.escaping import escaped
 from ..._wire.codes import OpCode, server_error
-from ..._wire.framing import encode_body
 from ..._wire.jute import Reader
 from ..._wire.long_frames import LongReader, Steps
 from ..._wire.replies import (
@@ -143,7 +142,7 @@ class Transaction:
             raise UsageError("the transaction was sent already: make a new one")
         self._core.check_home()
         self._sent = True
-        body = encode_body(Multi(tuple(self._ops)))
+        body = Multi(tuple(self._ops)).encode()
         reply: PendingReply[list[TransactionResult]] = PendingReply(
             OpCode.MULTI,
             body,

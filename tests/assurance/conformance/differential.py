@@ -30,7 +30,7 @@ from kit.raw_client import PING_AFTER, Request
 from testing.wire_core import NEW_SESSION, Talk, create
 
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import encode_body, encode_request
+from aiolead._wire.framing import encode_request
 from aiolead._wire.jute import Reader, Record, Writer
 from aiolead._wire.replies import (
     ACLReply,
@@ -115,7 +115,7 @@ class Stage:
         with self.dial(self.address) as link:
             actor = Actor(self, "prologue", link)
             actor.greet()
-            self._zxid = actor.raw(OpCode.CREATE2, encode_body(create(self.root)))
+            self._zxid = actor.raw(OpCode.CREATE2, create(self.root).encode())
             actor.ask(CloseSession())
             self._zxid += 1
         self.notes.clear()
@@ -190,7 +190,7 @@ class Stage:
         """
         if self._witness is not None:
             while self._applied < self.answered:
-                self._applied = self._witness.raw(OpCode.EXISTS, encode_body(Exists("/")))
+                self._applied = self._witness.raw(OpCode.EXISTS, Exists("/").encode())
 
     def end(self) -> None:
         """Closes every session: one that ended in the next story would disturb its count."""
@@ -300,7 +300,7 @@ class Actor(Talk):
 
     def ask(self, request: Request, *, xid: int | None = None) -> None:
         """Note the answer to a request, and the events before it."""
-        self.ask_raw(request.op, encode_body(request), xid=xid)
+        self.ask_raw(request.op, request.encode(), xid=xid)
 
     def ask_raw(self, op: int, body: bytes = b"", *, xid: int | None = None) -> None:
         data = self.request(op, body) if xid is None else encode_request(xid, op, body)
@@ -342,7 +342,7 @@ class Actor(Talk):
 
     def ask_in_vain(self, request: Request, patience: float) -> None:
         """Note whether a request is answered within so many seconds."""
-        self.say(self.request(request.op, encode_body(request)))
+        self.say(self.request(request.op, request.encode()))
         try:
             frame = self._next(patience)
         except TimeoutError:

@@ -12,7 +12,6 @@ from assurance.conformance.differential import Actor, Stage
 from assurance.simulation.ensemble_pair import ComparedEnsemble
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import encode_body
 from aiolead._wire.requests import SetData, SetWatches, Sync
 
 EnsembleStory = Callable[[ComparedEnsemble, Stage], None]
@@ -179,7 +178,7 @@ def a_session_that_nobody_owns(twin: ComparedEnsemble, stage: Stage) -> None:
 def who_has_seen_more_than_a_server_is_turned_away(twin: ComparedEnsemble, stage: Stage) -> None:
     writer = stage.enter("writer", twin.where["leader"], timeout=10.0)
     twin.isolate("follower")
-    zxid = writer.raw(OpCode.SET_DATA, encode_body(SetData(stage.root, b"new", -1)))
+    zxid = writer.raw(OpCode.SET_DATA, SetData(stage.root, b"new", -1).encode())
     stage.enter("ahead", twin.where["follower"], session=writer.session, seen=zxid)
     twin.settle()
     stage.enter("moved", twin.where["follower"], session=writer.session, seen=zxid)
@@ -196,7 +195,7 @@ def a_server_that_dies(twin: ComparedEnsemble, stage: Stage) -> None:
         writer: create ~/watched
         client: sync ~; get ~/watched watch
     """)
-    seen = client.raw(OpCode.SYNC, encode_body(Sync(root)))
+    seen = client.raw(OpCode.SYNC, Sync(root).encode())
     twin.kill("follower")
     stage.play("""
         client: until closed

@@ -8,7 +8,7 @@ import pytest
 from kit.raw_client import RawClient, version_of
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_body, encode_request
+from aiolead._wire.framing import encode_request
 from aiolead._wire.replies import DataReply
 from aiolead._wire.requests import AuthPacket, GetData, Reconfig
 from aiolead.model import Auth
@@ -87,7 +87,7 @@ def config_of(client: RawClient) -> tuple[int, list[str]]:
 
 
 def authenticate(client: RawClient) -> None:
-    body = encode_body(AuthPacket(SUPER.scheme, SUPER.credential))
+    body = AuthPacket(SUPER.scheme, SUPER.credential).encode()
     client.socket.sendall(encode_request(-4, OpCode.AUTH, body))
     assert client.receive()[0].err == 0
 

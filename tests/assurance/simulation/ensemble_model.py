@@ -10,7 +10,7 @@ from kit.raw_client import Request
 from testing.wire_core import NEW_SESSION, Talk
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import encode_body, encode_request
+from aiolead._wire.framing import encode_request
 from aiolead._wire.jute import Reader
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import Check, Create, Multi
@@ -227,7 +227,7 @@ class Client(Talk):
 
     def send(self, request: Request) -> int:
         """Sends a request; returns its number."""
-        return self.send_raw(request.op, encode_body(request))
+        return self.send_raw(request.op, request.encode())
 
     def send_raw(self, op: int, body: bytes = b"") -> int:
         self.say(self.request(op, body))

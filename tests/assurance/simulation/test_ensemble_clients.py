@@ -10,7 +10,6 @@ import pytest
 from assurance.simulation.ensemble_model import STEP, Client, Stage, create, started
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_body
 from aiolead._wire.replies import DataReply, PathReply
 from aiolead._wire.requests import AuthPacket, Create, Exists, GetChildren, GetData, SetData, Sync
 from aiolead._wire.versions import Engine, release_in
@@ -233,7 +232,7 @@ def test_identity_of_a_connection_applies_to_its_requests(stage: Stage, client: 
 def test_malformed_write_is_answered_and_garbage_ends_the_connection(
     stage: Stage, client: Client
 ) -> None:
-    xid = client.send_raw(OpCode.CREATE2, encode_body(create("/a"))[:-3])
+    xid = client.send_raw(OpCode.CREATE2, create("/a").encode()[:-3])
     stage.until(lambda: xid in client.replies)
     assert client.replies[xid][0].err == -5
     client.say(b"\xff\xff\xff\xff")

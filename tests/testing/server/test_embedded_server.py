@@ -24,7 +24,7 @@ from testing.server.conftest import Visit
 from testing.stream_client import ENDED, StreamClient, dial
 from testing.wire_core import create
 
-from aiolead._wire.framing import PING, encode_body, encode_record, encode_request
+from aiolead._wire.framing import PING, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest
 from aiolead._wire.requests import Delete, Exists, GetChildren, GetData
 from aiolead.errors import ConfigurationError, NoNodeError, UsageError
@@ -527,7 +527,7 @@ async def test_client_that_does_not_read_delays_nobody_else(
     deaf, other = await visit(own), await visit(own)
     await other.create("/" + "x" * 50_000)
     request = GetChildren("/")
-    flood = encode_request(1, request.op, encode_body(request)) * 500
+    flood = encode_request(1, request.op, request.encode()) * 500
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(deaf.stream.send, flood)
         await anyio.wait_all_tasks_blocked()

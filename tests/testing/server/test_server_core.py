@@ -6,7 +6,7 @@ import pytest
 from testing.wire_core import Client, World, create
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import PING, encode_body, encode_record, encode_request
+from aiolead._wire.framing import PING, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest
 from aiolead._wire.replies import DataReply, NamesReply, StatReply
 from aiolead._wire.requests import (
@@ -37,8 +37,8 @@ def test_event_comes_before_replies_that_show_the_change(world: World) -> None:
     a.create("/x")
     for client in (a, b):
         client.ask(GetData("/x", watch=True))
-    a.feed(encode_request(50, OpCode.SET_DATA, encode_body(SetData("/x", b"new", -1))))
-    b.feed(encode_request(51, OpCode.GET_DATA, encode_body(GetData("/x"))))
+    a.feed(encode_request(50, OpCode.SET_DATA, SetData("/x", b"new", -1).encode()))
+    b.feed(encode_request(51, OpCode.GET_DATA, GetData("/x").encode()))
     for client, xid in ((a, 50), (b, 51)):
         xids = [struct.unpack_from(">i", frame)[0] for frame in client.read()]
         assert xids == [-1, xid]
@@ -46,7 +46,7 @@ def test_event_comes_before_replies_that_show_the_change(world: World) -> None:
 
 def test_requests_behind_the_handshake_are_answered() -> None:
     client = World().connect()
-    client.feed(HELLO + PING + encode_request(1, OpCode.EXISTS, encode_body(Exists("/"))))
+    client.feed(HELLO + PING + encode_request(1, OpCode.EXISTS, Exists("/").encode()))
     xids = [struct.unpack_from(">i", frame)[0] for frame in client.read()[1:]]
     assert xids == [XID_PING, 1]
 
@@ -54,7 +54,7 @@ def test_requests_behind_the_handshake_are_answered() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 44])
 def test_requests_in_pieces_are_answered(size: int) -> None:
     client = World().connect()
-    stream = HELLO + PING + encode_request(1, OpCode.CREATE2, encode_body(create("/x", b"data")))
+    stream = HELLO + PING + encode_request(1, OpCode.CREATE2, create("/x", b"data").encode())
     for start in range(0, len(stream), size):
         assert client.feed(stream[start : start + size])
     assert len(client.read()) == 3
@@ -122,8 +122,8 @@ def test_silent_session_expires_with_its_ephemerals(world: World) -> None:
     "packet",
     [
         PING,
-        encode_request(1, OpCode.EXISTS, encode_body(Exists("/"))),
-        encode_request(1, OpCode.DELETE, encode_body(Delete("/none", -1))),
+        encode_request(1, OpCode.EXISTS, Exists("/").encode()),
+        encode_request(1, OpCode.DELETE, Delete("/none", -1).encode()),
         encode_request(1, OpCode.GET_DATA, b"broken"),
     ],
 )
@@ -141,7 +141,7 @@ def test_credentials_do_not_keep_the_session_alive() -> None:
     client = world.client(timeout=1)
     for _ in range(3):
         world.pass_time(0.9)
-        client.feed(encode_request(-4, OpCode.AUTH, encode_body(AuthPacket("digest", b"a:b"))))
+        client.feed(encode_request(-4, OpCode.AUTH, AuthPacket("digest", b"a:b").encode()))
     assert world.core.sessions.get(client.session_id) is None
 
 
@@ -263,7 +263,7 @@ def test_limit_of_connections() -> None:
 
 def test_unread_answers_are_bounded(world: World, client: Client) -> None:
     client.create("/big", bytes(300_000))
-    requests = [encode_request(n, 4, encode_body(GetData("/big"))) for n in range(1, 101)]
+    requests = [encode_request(n, 4, GetData("/big").encode()) for n in range(1, 101)]
     is_done = client.feed(b"".join(requests))
     assert not is_done
     answered = 0
@@ -300,10 +300,10 @@ def test_size_of_a_multi_read_is_bounded(client: Client) -> None:
 def test_number_of_identities_is_bounded(client: Client) -> None:
     for number in range(MAX_IDENTITIES + 1):
         auth = AuthPacket("digest", b"user:%d" % number)
-        client.feed(encode_request(-4, OpCode.AUTH, encode_body(auth)))
+        client.feed(encode_request(-4, OpCode.AUTH, auth.encode()))
         last = client.answers()[-1][0]
         # The same again adds nothing.
-        client.feed(encode_request(-4, OpCode.AUTH, encode_body(auth)))
+        client.feed(encode_request(-4, OpCode.AUTH, auth.encode()))
         if client.closing is not Closing.NO:
             break
     assert last.err == -115
@@ -321,9 +321,9 @@ def test_reconfig_without_an_ensemble_is_refused(client: Client) -> None:
 
 def test_dropped_reply_of_an_applied_request(world: World, client: Client) -> None:
     world.core.dropped_replies[OpCode.CREATE2] += 1
-    before = encode_request(1, OpCode.EXISTS, encode_body(Exists("/")))
-    after = encode_request(3, OpCode.CREATE2, encode_body(create("/y")))
-    client.feed(before + encode_request(2, OpCode.CREATE2, encode_body(create("/x"))) + after)
+    before = encode_request(1, OpCode.EXISTS, Exists("/").encode())
+    after = encode_request(3, OpCode.CREATE2, create("/y").encode())
+    client.feed(before + encode_request(2, OpCode.CREATE2, create("/x").encode()) + after)
     assert [header.xid for header, _ in client.answers()] == [1]
     assert client.closing is Closing.FLUSH
     assert list(world.core.processor.tree.paths()) == ["/x"]
@@ -334,7 +334,7 @@ def test_dropped_request_is_not_applied(world: World) -> None:
     world.core.dropped_requests[OpCode.CREATE2] += 2
     for _ in range(2):
         client = world.client()
-        client.feed(encode_request(1, OpCode.CREATE2, encode_body(create("/x"))))
+        client.feed(encode_request(1, OpCode.CREATE2, create("/x").encode()))
         assert client.closing is Closing.FLUSH
     assert list(world.core.processor.tree.paths()) == []
     assert world.client().create("/x") == "/x"
@@ -359,7 +359,7 @@ def test_watch_events_carry_the_zxid_from_3_9_on() -> None:
         world = World(version=version)
         client = world.client()
         client.ask(Exists("/x", watch=True))
-        client.feed(encode_request(9, OpCode.CREATE2, encode_body(create("/x"))))
+        client.feed(encode_request(9, OpCode.CREATE2, create("/x").encode()))
         event, reply = client.read()
         zxids = [struct.unpack_from(">q", frame, 4)[0] for frame in (event, reply)]
         assert zxids[0] == (zxids[1] if event_zxids else -1)

@@ -8,7 +8,7 @@ import pytest
 from testing.wire_core import World, create
 
 from aiolead._wire.codes import AddWatchMode, OpCode
-from aiolead._wire.framing import encode_body, frame
+from aiolead._wire.framing import frame
 from aiolead._wire.jute import Reader, Writer
 from aiolead._wire.replies import ErrorResult, MultiReadReply, NamesReply
 from aiolead._wire.requests import AddWatch, Check, Create, Exists, GetData, Multi, SetData, WhoAmI
@@ -30,7 +30,7 @@ def test_unknown_operation_ends_the_session(version: Version) -> None:
     world = keeper(version)
     client, other = world.client(), world.client()
     client.create("/mine", flags=EPHEMERAL, op=OpCode.CREATE)
-    client.feed(client.request(OpCode.WHO_AM_I, encode_body(WhoAmI())))
+    client.feed(client.request(OpCode.WHO_AM_I, WhoAmI().encode()))
     assert client.answers() == []
     assert client.closing is Closing.FLUSH
     world.core.lost(client.connection)
@@ -55,7 +55,7 @@ def test_operations_of_each_version(op: int, since: Version | None) -> None:
 def test_unknown_operation_in_a_transaction_ends_the_session() -> None:
     client = keeper(MIDDLE).client()
     container = Create("/c", b"", OPEN_ACL_UNSAFE, CONTAINER, op=OpCode.CREATE_CONTAINER)
-    body = encode_body(Multi((Check("/", -1), container)))
+    body = Multi((Check("/", -1), container)).encode()
     client.feed(client.request(OpCode.MULTI, body))
     assert client.closing is Closing.FLUSH
 
@@ -101,7 +101,7 @@ def test_first_packet_of_another_length_is_no_handshake() -> None:
 
 def test_czxid_of_a_plain_create_is_the_zxid_of_its_answer() -> None:
     client = keeper().client()
-    client.feed(client.request(OpCode.CREATE, encode_body(create("/a", op=OpCode.CREATE))))
+    client.feed(client.request(OpCode.CREATE, create("/a", op=OpCode.CREATE).encode()))
     ((header, _),) = client.answers()
     err, r = client.ask(Exists("/a"))
     assert err == 0
@@ -115,7 +115,7 @@ def test_events_of_recursive_watches_have_the_watched_path() -> None:
     client.create("/a/b")
     client.ask(AddWatch("/a", AddWatchMode.RECURSIVE))
     client.ask(GetData("/a/b", watch=True))
-    client.feed(client.request(OpCode.SET_DATA, encode_body(SetData("/a/b", b"x", -1))))
+    client.feed(client.request(OpCode.SET_DATA, SetData("/a/b", b"x", -1).encode()))
     client.answers()
     assert client.events == [(EventType.DATA_CHANGED, "/a/b"), (EventType.DATA_CHANGED, "/a")]
 
@@ -171,7 +171,7 @@ def test_raftkeeper_refuses_an_expired_session_with_a_protocol_version_of_its_ow
 
 def test_raftkeeper_does_not_answer_what_it_does_not_know() -> None:
     client = raftkeeper().client()
-    client.feed(client.request(OpCode.CREATE2, encode_body(create("/a"))))
+    client.feed(client.request(OpCode.CREATE2, create("/a").encode()))
     assert client.answers() == []
     assert client.closing is Closing.NO
     assert client.ask(Exists("/a"))[0] == -101

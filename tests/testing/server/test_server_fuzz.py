@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from testing.wire_core import Client, World, create
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import PING, encode_body, encode_record, encode_request, frame
+from aiolead._wire.framing import PING, encode_record, encode_request, frame
 from aiolead._wire.handshake import ConnectRequest
 from aiolead._wire.requests import (
     AuthPacket,
@@ -36,7 +36,7 @@ REQUESTS = (
     CloseSession(),
 )
 STREAM = HELLO + PING + b"".join(
-    encode_request(xid, request.op, encode_body(request)) for xid, request in enumerate(REQUESTS)
+    encode_request(xid, request.op, request.encode()) for xid, request in enumerate(REQUESTS)
 )  # fmt: skip
 
 
