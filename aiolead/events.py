@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from ._util.escaping import as_line, get_logger, lasting, repr_with_session, shown_session
 from .errors import LossReason
@@ -181,6 +180,8 @@ OWNERLESS = "belongs to no session: it will never go away by itself"
 
 
 def _blocked(event: Event) -> str:
+    from datetime import UTC, datetime
+
     znode = event.fields["znode"]
     try:
         created = datetime.fromtimestamp(float(event.fields["created"]), UTC)

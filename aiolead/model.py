@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 _MAX_LIMIT = 0x7FFF_FFFF_FFFF_FFFF
-_PREFIX_LENGTH = re.compile(r"[0-9]{1,3}")
+_PREFIX_LENGTH = r"[0-9]{1,3}"
 _ANYWHERE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - read, not bound to
 
 
@@ -166,7 +166,7 @@ class ACL:
         except ValueError:
             most = -1
         # Servers do not support the other notations of Python, such as netmasks.
-        if most < 0 or (slash and not (_PREFIX_LENGTH.fullmatch(bits) and int(bits) <= most)):
+        if most < 0 or (slash and not (re.fullmatch(_PREFIX_LENGTH, bits) and int(bits) <= most)):
             wrong = f"must be an IP address, or one with `/bits`, not {network!r}"
             raise ConfigurationError(f"network: {wrong}")
         return cls(permissions, "ip", network)

@@ -41,7 +41,7 @@ is_plain: Callable[[str], re.Match[str] | None] = re.compile(
 # sign with nine digits, or ten that do not begin with 0. A dash between a letter or digit and ten
 # digits is a separator, not a sign (`lock-1234567890`); one after another mark is a sign
 # (`lock--1234567890`, `__lock__-1234567890`).
-_SUFFIX = re.compile(r"(?:(?<![^\W_])-[12][0-9]{9}|(?<![0-9])-[0-9]{9}|[0-9]{10})\Z")
+_SUFFIX = r"(?:(?<![^\W_])-[12][0-9]{9}|(?<![0-9])-[0-9]{9}|[0-9]{10})\Z"
 
 
 class ListedPath(str):
@@ -131,7 +131,7 @@ def sequence_of(name: str) -> int | None:
     digits = name[-10:]
     if digits.startswith("0") and len(digits) == 10 and digits.isdigit() and digits.isascii():
         return int(digits)  # below 10^9 it has no sign: no search
-    match = _SUFFIX.search(name)
+    match = re.search(_SUFFIX, name)
     return int(match.group()) if match else None
 
 
@@ -224,14 +224,14 @@ def _looks_cut(servers: str) -> bool:
     """Whether the text before the first slash may be a user with half of a password."""
     last = servers.rpartition(",")[2]
     _, colon, port = last.rpartition(":")
-    return bool(colon) and not port.endswith("]") and not _PORT.fullmatch(port)
+    return bool(colon) and not port.endswith("]") and not re.fullmatch(_PORT, port)
 
 
 _HOST = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>(?:[A-Za-z0-9_.-]|[^\x00-\x7f\s])+))"
     r"(?::(?P<port>[^:]*))?"
 )
-_PORT = re.compile(r"[0-9]{1,5}")
+_PORT = r"[0-9]{1,5}"
 
 
 def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
@@ -247,7 +247,7 @@ def _parse_host(part: str, text: str, name: str) -> tuple[str, int]:
     if port_text is None:
         port = DEFAULT_PORT
     else:
-        port = int(port_text) if _PORT.fullmatch(port_text) else 0
+        port = int(port_text) if re.fullmatch(_PORT, port_text) else 0
         if not 0 < port < 65536:
             raise InvalidConnectStringError(
                 f"{name}: {shown(port_text)} is no port (1 to 65535): {text!r}"

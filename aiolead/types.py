@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ._client.api.transactions import FencedTransaction as FencedTransaction
     from ._client.api.transactions import Reads as Reads
     from ._client.api.transactions import Transaction as Transaction
-    from ._client.client_reporting import ClientStatistics as ClientStatistics
     from ._client.connect import Connection as Connection
     from ._client.core import PendingReply as PendingReply
     from ._client.watchdog import OverdueHold as OverdueHold
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from ._recipes.group import Membership as Membership
     from ._recipes.group import MembersView as MembersView
     from ._recipes.hold import Tenure as Tenure
-    from ._recipes.hold import TenureStatistics as TenureStatistics
     from ._recipes.holding import TenureContext as TenureContext
     from ._recipes.layouts import Layout as Layout
     from ._recipes.layouts import SequenceWarning as SequenceWarning
@@ -82,6 +80,8 @@ if TYPE_CHECKING:
     from ._recipes.view import ChildrenView as ChildrenView
     from ._recipes.view import DataView as DataView
     from ._recipes.view import View as View
+    from ._util.statistics import ClientStatistics as ClientStatistics
+    from ._util.statistics import TenureStatistics as TenureStatistics
     from ._wire.versions import Feature as Feature
 else:
     from ._util.lazy import Exports
@@ -93,7 +93,6 @@ else:
             "_client.api.client_watches": "ClientWatch WatchStream",
             "_client.api.session_states": "SessionChange SessionStates",
             "_client.api.transactions": "Fence FencedTransaction Reads Transaction",
-            "_client.client_reporting": "ClientStatistics",
             "_client.connect": "Connection",
             "_client.core": "PendingReply",
             "_client.watchdog": "OverdueHold Overrun",
@@ -106,7 +105,7 @@ else:
             "_recipes.election": "Campaign CampaignState ElectionObserver ElectionState",
             "_recipes.exclusive": "HeldName",
             "_recipes.group": "ChangeKind Member MemberChange MembersView Membership",
-            "_recipes.hold": "Tenure TenureStatistics",
+            "_recipes.hold": "Tenure",
             "_recipes.holding": "TenureContext",
             "_recipes.layouts": "Layout SequenceWarning",
             "_recipes.multi": "Holdable MultiHeld",
@@ -124,6 +123,7 @@ else:
             "_recipes.task_board": "BoardView Task TaskPhase TaskResult TaskState",
             "_recipes.tree_reader": "TreeEvent TreeEventType TreeEvents TreeNode",
             "_recipes.view": "ChildrenView DataView View",
+            "_util.statistics": "ClientStatistics TenureStatistics",
             "_wire.versions": "Feature",
         },
     )

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
 from logging import DEBUG, INFO, WARNING
 from math import inf
 from typing import TYPE_CHECKING, Any, final
 
 from .._session.machine import SessionMachine
-from .._util.escaping import get_logger, in_words, repr_with_session, shown_session
+from .._util.escaping import get_logger, in_words, shown_session
 from .._wire.codes import op_name
 from ..events import EventHook, EventName, EventSink, Limit, next_report
 from ..model import SessionState
@@ -21,6 +20,7 @@ from .net.opener import ConnectionLeft
 
 if TYPE_CHECKING:
     from .._session.requests import Call
+    from ..types import ClientStatistics
     from .net.supervisor import Supervisor
 
 _logger = get_logger("aiolead.client")
@@ -43,53 +43,6 @@ LEAST_STANDSTILL = 1.0
 
 LONGEST_PAUSE = 600.0
 """The longest time between two lines that say that there is still no server, in seconds."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ClientStatistics:
-    """A client's state and counters at the moment of `Client.statistics()`; times are in seconds.
-
-    Attributes:
-        state: the state of its session.
-        session_id: the session; 0 while there is none.
-        session_timeout: as granted by the servers; the smallest value if their answers differed.
-        server: the connected server, or None.
-        last_zxid: the newest transaction that an answer has shown.
-        connections: how many connections there were so far.
-        suspensions: how often a session lost its connection.
-        expirations: how many sessions have expired.
-        requests: how many requests were sent, including the client's own, except pings.
-        in_flight: how many of them are not answered yet.
-        queued: how many wait to be sent.
-        watches: how many watches there are.
-        held: how many znodes are held under the lease.
-        lease_remaining: the rest of the lease; 0.0 if nothing is proven.
-        renewals: how often the lease was renewed.
-        late_renewals: how many renewals took longer than a quarter of the session timeout.
-        slowest_renewal: how long the slowest renewal took.
-    """
-
-    state: SessionState
-    session_id: int
-    session_timeout: float
-    server: str | None
-    last_zxid: int
-    connections: int
-    suspensions: int
-    expirations: int
-    requests: int
-    in_flight: int
-    queued: int
-    watches: int
-    held: int
-    lease_remaining: float
-    renewals: int
-    late_renewals: int
-    slowest_renewal: float
-
-    def __repr__(self) -> str:
-        return repr_with_session(self)
 
 
 class Outage:
@@ -323,6 +276,8 @@ class ClientReporting:
             )
 
     def statistics(self, server: str | None) -> ClientStatistics:
+        from ..types import ClientStatistics  # by the name that pickles have
+
         machine = self._machine
         requests = machine.requests
         sent, in_flight, queued = requests.sent, requests.inflight, requests.queued

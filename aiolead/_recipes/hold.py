@@ -14,14 +14,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import anyio
 import anyio.lowlevel
 
 from .._client.fast import Wakeup, wait_shielded
-from .._util.escaping import in_seconds, repr_with_session
+from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
 from ..abc import CoordinationClient, FencedClient, Hold
 from ..errors import (
@@ -42,11 +41,12 @@ from .naming import Departure
 from .znode import HoldOptions, NodeGone, Znode
 
 if TYPE_CHECKING:
+    from ..types import TenureStatistics
     from .holding import Contest
     from .rivals import HolderQuery
 
 __all__ = ["Held"]
-__types__ = ["Tenure", "TenureStatistics"]
+__types__ = ["Tenure"]
 
 
 class Place(Protocol):
@@ -208,37 +208,6 @@ async def answered(departure: Departure) -> AioleadError | None:
 
 
 _making_a_list = threading.RLock()  # a signal handler may come in between
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class TenureStatistics:
-    """A tenure at the moment of `Tenure.statistics()`; times are in seconds.
-
-    Attributes:
-        path: the holder's znode.
-        token: the fencing token.
-        session_id: the session that owns the znode.
-        is_held: whether it is held, by the clock.
-        remaining: how long it is surely held, unless the lease is renewed before.
-        lasted: how long it has lasted, or had when it was over.
-        loss: why it was lost; None while it is held, and after a release.
-        is_released: whether it was released before its body had ended.
-        is_revocation_requested: whether others ask for a release.
-    """
-
-    path: str
-    token: int
-    session_id: int
-    is_held: bool
-    remaining: float
-    lasted: float
-    loss: LossReason | None
-    is_released: bool
-    is_revocation_requested: bool
-
-    def __repr__(self) -> str:
-        return repr_with_session(self)
 
 
 class Tenure:
@@ -481,6 +450,8 @@ class Tenure:
 
     def statistics(self) -> TenureStatistics:
         """The state of the tenure, as known here, without asking a server."""
+        from ..types import TenureStatistics  # by the name that pickles have
+
         remaining, lasted = self.remaining(), self._lasted
         return TenureStatistics(
             path=self.path,

@@ -18,18 +18,18 @@ from .reading import listed
 
 __types__ = ["UnrecognizedChild", "unrecognized_children"]
 
-KAZOOS_PERMIT = re.compile("([0-9]{10}-)?[0-9a-f]{32}", re.ASCII)
+# The patterns are text, and compiled at their first use: few paths have such neighbours.
+
+KAZOOS_PERMIT = "([0-9]{10}-)?[0-9a-f]{32}"
 """A permit in kazoo's layout, a child of a semaphore's path: kazoo's own, or ours."""
 
 LEASES = "leases"
 """The parent of the permits in Curator's layout, a child of a semaphore's path."""
 
-ITEM = re.compile(
-    r"(?:queue-(?:[01][0-9A-F]{8}|\|[0-9A-F]{8,13}\|)?|qn-|entry-[0-9]{3}-)-?[0-9]{9,10}", re.ASCII
-)
+ITEM = r"(?:queue-(?:[01][0-9A-F]{8}|\|[0-9A-F]{8,13}\|)?|qn-|entry-[0-9]{3}-)-?[0-9]{9,10}"
 """An item of a queue: aiolead's and Curator's, and kazoo's."""
 
-_CURATORS_PERMIT = re.compile(".*lease-[0-9]{10}", re.ASCII)
+_CURATORS_PERMIT = ".*lease-[0-9]{10}"
 
 MOST_READ = 16
 """How many suspicious neighbours are read at most: others may create any number of them."""
@@ -92,14 +92,14 @@ async def _refuse_semaphore(client: CoordinationClient, path: str, others: Itera
     """Raise `MixedLayoutError` if a session holds a permit of a semaphore on the path."""
     permits = []
     for name in others:
-        if KAZOOS_PERMIT.fullmatch(name):
+        if re.fullmatch(KAZOOS_PERMIT, name):
             permits.append(join(path, name))
         elif name == LEASES:
             folder = join(path, LEASES)
             with suppress(NoAuthError):
                 below = await listed(client.get_children(folder))
                 permits += [
-                    join(folder, each) for each in below if _CURATORS_PERMIT.fullmatch(each)
+                    join(folder, each) for each in below if re.fullmatch(_CURATORS_PERMIT, each)
                 ]
     why = "is a permit of a semaphore on the same path: give each recipe a path of its own"
     await refuse_owned(client, [(permit, why) for permit in permits])
@@ -112,7 +112,7 @@ async def refuse_items(client: CoordinationClient, path: str, names: Iterable[st
     it is consumed.
     """
     why = "is an item of a queue on the same path: give each recipe a path of its own"
-    items = [(join(path, name), why) for name in names if ITEM.fullmatch(name)]
+    items = [(join(path, name), why) for name in names if re.fullmatch(ITEM, name)]
     await _refuse(client, items, lambda stat: not stat.ephemeral_owner)
 
 
@@ -244,11 +244,11 @@ def _c_waits(name: str, behind: int) -> bool:
     return "-" in name and name.rpartition("-")[2] < f"{behind:010d}"
 
 
-_INTEGER = re.compile("[+-]?[0-9]{1,19}", re.ASCII)
+_INTEGER = "[+-]?[0-9]{1,19}"
 
 
 def _int(text: str) -> int | None:
-    return int(text) if _INTEGER.fullmatch(text) else None
+    return int(text) if re.fullmatch(_INTEGER, text) else None
 
 
 _WAITS: dict[str, Callable[[str, int], bool]] = {

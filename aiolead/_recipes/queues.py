@@ -6,6 +6,7 @@ claims one after the other.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -141,7 +142,7 @@ class ItemProducer:
         client, path = self._client, self._path
         with suppress(NoAuthError):
             children = await over_sessions(client, lambda: listed(client.get_children(path)))
-            others = [name for name in children if not ITEM.fullmatch(name)]
+            others = [name for name in children if not re.fullmatch(ITEM, name)]
             await refuse_holders(client, path, others)
         self._looked.has_looked = True
 

@@ -14,6 +14,7 @@ The limit is 4 bytes, big-endian, as in Curator's `SharedCount`, or digits, as k
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class SemaphoreParts:
         """The children of the path that belong to a semaphore of the other layout."""
         if self.is_kazoos:
             return [name for name in names if name in _PARTS]
-        return [name for name in names if KAZOOS_PERMIT.fullmatch(name)]
+        return [name for name in names if re.fullmatch(KAZOOS_PERMIT, name)]
 
 
 def parts_of(path: str, layout: Layout) -> SemaphoreParts:
@@ -132,7 +133,7 @@ async def refuse_misfits(
                 f"{where.layout!r}: use layout={layout!r} on this path, in every program",
                 session_id=stat.ephemeral_owner,
             )
-    others = [name for name in names if not KAZOOS_PERMIT.fullmatch(name)]
+    others = [name for name in names if not re.fullmatch(KAZOOS_PERMIT, name)]
     await refuse_owned(client, contenders_among(where.path, others))
     await refuse_items(client, where.path, others)
 

@@ -8,5 +8,6 @@ escaping                           loggers and messages, with control characters
 parsing                            the only parsers of other processes' data
 contender_names                    the names of contenders, of every library
 token_bucket                       the data of a rate limit
+statistics                         what `statistics()` of a client and of a hold return
 misuse, lazy                       errors that show what to write; names imported on first use
 """

@@ -33,7 +33,6 @@ _NUMBERS = r"([0-9]{1,5})\.([0-9]{1,5})(?:\.([0-9]{1,5}))?"
 _ANSWER = re.compile(
     rb"(Zookeeper|ClickHouse Keeper|RaftKeeper) version: (?:RaftKeeper )?v?" + _NUMBERS.encode()
 )
-_GIVEN = re.compile(_NUMBERS)
 
 
 class Engine(enum.Enum):
@@ -108,7 +107,7 @@ def parse_version(text: object, *, name: str) -> Version:
 
     A line of releases stands for its first one that is supported.
     """
-    match = _GIVEN.fullmatch(text) if isinstance(text, str) else None
+    match = re.fullmatch(_NUMBERS, text) if isinstance(text, str) else None
     if match is None:
         given = shown(text) if isinstance(text, int) else repr(text)
         raise ConfigurationError(f'{name}: must be a version such as "3.9", not {given}')

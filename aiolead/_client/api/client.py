@@ -39,7 +39,6 @@ from ...model import (
 )
 from ...paths import parent, parse_connect_string, validate
 from .. import core as core_module
-from ..client_reporting import ClientStatistics
 from ..core import Core, PendingReply, T
 from .client_watches import MAX_EVENTS, ClientWatch, WatchStream, joined_watch
 from .operations import (
@@ -65,7 +64,7 @@ from .session_states import SessionStates
 from .transactions import Fence, Reads, Transaction
 
 if TYPE_CHECKING:
-    from ...types import ChildrenView, DataView
+    from ...types import ChildrenView, ClientStatistics, DataView
     from ..client_host import ClientHandle
 
 
