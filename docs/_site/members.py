@@ -14,16 +14,29 @@ from pathlib import Path
 API = Path(__file__).resolve().parents[1] / "reference" / "api"
 BLOCKING = "aiolead.blocking"
 
-NAMES = re.compile(r"^<!-- reference: ([\w.]+) -->\n((?:.+\n?)+)", re.MULTILINE)
+NAMES = re.compile(r"^<!-- reference: (the rest of )?([\w.]+) -->\n((?:.+\n?)*)", re.MULTILINE)
 
 
 def names_on(page: str) -> list[tuple[str, str]]:
     """The names that a page documents, each after its module."""
     return [
         (module, name)
-        for module, text in NAMES.findall(page)
-        for name in re.findall(r"`(\w+)`", text)
+        for rest, module, text in NAMES.findall(page)
+        for name in (_unnamed(module) if rest else re.findall(r"`(\w+)`", text))
     ]
+
+
+@functools.cache
+def _unnamed(module: str) -> list[str]:
+    """The public names of a module that no page names."""
+    named = {
+        name
+        for page in API.glob("*.md")
+        for rest, where, text in NAMES.findall(page.read_text("utf-8"))
+        if where == module and not rest
+        for name in re.findall(r"`(\w+)`", text)
+    }
+    return [name for name in importlib.import_module(module).__all__ if name not in named]
 
 
 @functools.cache

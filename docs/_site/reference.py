@@ -3,7 +3,10 @@
     <!-- reference: aiolead -->
     `Lock`, `Held`
 
-Each name stands on one page; `tests/docs/test_site.py` checks that none is missing.
+    <!-- reference: the rest of aiolead -->
+
+Each name stands on one page; the rest, in one place, is what no page names: so a new recipe is
+there without a line. `tests/docs/test_site.py` checks that no other name is missing.
 """
 
 import importlib
