@@ -105,26 +105,6 @@ async def test_layout_of_the_application(embedded_server: EmbeddedServer, local:
                 assert reads is not None
 
 
-@pytest.mark.parametrize("recipe", [Lock, Election])
-async def test_contenders_in_kazoos_layout_take_turns(
-    embedded_server: EmbeddedServer, local: Client, recipe: Any
-) -> None:
-    async with in_memory(embedded_server) as b, crowd() as them:
-        first = Lock(local, PATH, layout=Layout.KAZOO)
-        async with first as held:
-            assert re.fullmatch(f"{PATH}/[0-9a-f]{{32}}__lock__0{{10}}", held.path)
-            for number, each in enumerate((b, local, b)):
-                them.come(str(number), to=hold(recipe(each, PATH, layout=Layout.KAZOO)))
-                await eventually(
-                    lambda count=number + 2: len(contenders_left(embedded_server, PATH)) == count,
-                    "it has joined",
-                )
-            assert them.log == []
-        them.leave()
-    assert them.log == ["0", "1", "2"]
-    await nothing_left(embedded_server, PATH)
-
-
 # --- the end of the numbers --------------------------------------------------------------------
 
 

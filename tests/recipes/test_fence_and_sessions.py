@@ -6,7 +6,7 @@ import anyio
 import pytest
 from kit.clients import in_memory
 
-from aiolead import Client, ConnectionLossError, CreateMode, Fenced, Lock, LockLost
+from aiolead import Client, CreateMode, Fenced, Lock, LockLost
 from aiolead.testing import EmbeddedServer
 
 
@@ -41,13 +41,3 @@ async def test_fence_ends_with_its_hold(embedded_server: EmbeddedServer, local: 
     with pytest.raises(Fenced):
         await fence.set("/data", b"too late")
     assert embedded_server.requests.total() == before
-
-
-@pytest.mark.keeps_time(1.0)
-async def test_attempt_is_bounded_where_no_server_is(embedded_server: EmbeddedServer) -> None:
-    async with in_memory(embedded_server, session_timeout=1) as local:
-        await embedded_server.stop()
-        lock = Lock(local, "/lock")
-        for context in (lock.try_acquire(), lock.acquire(timeout=0)):
-            with anyio.fail_after(30), pytest.raises(ConnectionLossError):
-                await context.__aenter__()

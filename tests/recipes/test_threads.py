@@ -223,16 +223,6 @@ async def test_every_caller_in_the_thread_of_the_loop_sees_the_loss_and_the_body
 # --- callbacks for the loss ----------------------------------------------------------------------
 
 
-async def test_callback_that_a_thread_registers_is_called_at_the_loss(
-    server: ServerUnderTest,
-) -> None:
-    clock, told = JumpingClock(), threading.Event()
-    async with connect(server, clock=clock) as client, leading(client) as body:
-        await anyio.to_thread.run_sync(body.term.add_lost_callback, told.set)
-        clock.jump(2 * SESSION)
-        assert await anyio.to_thread.run_sync(told.wait, SESSION)
-
-
 async def test_callbacks_of_several_threads_are_called_once(server: ServerUnderTest) -> None:
     clock = JumpingClock()
     calls: list[int] = []

@@ -309,19 +309,6 @@ async def test_loss_of_another_election_ends_the_run(server: ServerUnderTest, a:
     assert caught.value.path == "/other"
 
 
-@on_embedded
-async def test_task_that_leads_cannot_run(a: Client) -> None:
-    election = Election(a, PATH)
-
-    async def work(_term: Term) -> None:
-        with pytest.raises(AlreadyHeldError):
-            await election.run(work)
-        raise KeyError
-
-    with pytest.raises(KeyError):
-        await election.run(work)
-
-
 # --- running -------------------------------------------------------------------------------------
 
 

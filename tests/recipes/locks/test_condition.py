@@ -234,15 +234,6 @@ async def test_scope_around_a_wait_ends_the_block(a: Client) -> None:
 
 
 @on_embedded
-async def test_scope_around_the_block_ends_it_as_usual(a: Client) -> None:
-    with anyio.move_on_after(0.05) as scope:
-        async with Condition(a, PATH) as held:
-            await held.wait()
-    assert scope.cancelled_caught
-    await joined(a, WAITERS, 0)
-
-
-@on_embedded
 async def test_only_the_holder_waits_and_notifies(a: Client) -> None:
     condition = Condition(a, PATH, identity="me")
     assert (condition.path, repr(condition)) == (PATH, f"<Condition {PATH}>")

@@ -114,6 +114,7 @@ async def test_observer_sees_the_phase_and_progress_of_each_task(a: Client, b: C
     worker = TaskBoard(b, PATH, identity="w", report_every=0.01)
     async with board.observe() as view:
         assert view.value == {}
+        assert await a.exists(PATH) is None  # an observer creates nothing
         for data in (b"0", b"1", b"2"):
             await board.submit(data)
         await sees(view, "all wait", waits, waits, waits)
@@ -189,14 +190,6 @@ async def test_reports_are_coalesced(server: EmbeddedServer, client: Client) -> 
         assert server.requests["MULTI"] <= 5  # the claim, a report, and what finishing takes
         with pytest.raises(UsageError):
             await task.report(1.0)
-
-
-async def test_missing_board_can_be_observed(a: Client, b: Client) -> None:
-    async with TaskBoard(a, PATH).observe() as view:
-        assert view.value == {}
-        await TaskBoard(b, PATH).submit(b"x")
-        await sees(view, "it is there", waits)
-        assert await a.exists(f"{PATH}/claims") is None  # an observer creates nothing
 
 
 # --- limits and mistakes -----------------------------------------------------------------------
