@@ -5,13 +5,16 @@ from __future__ import annotations
 import anyio
 import pytest
 from assurance.interop.peers import LONG, SHORT, Connect, NewCurator, Peer
-from kit.clients import eventually, names
+from kit.clients import children_are, joined
+from recipes.blocks import Holder
 
 import aiolead
 from aiolead import AcquireTimeout, Barrier, Client, DoubleBarrier, Semaphore, SharedValue
 from aiolead.types import Codec
 
 PATH = "/barriers/one"
+LOCKS = f"{PATH}/locks"
+"""Where those who wait for permits stand in line."""
 
 
 # --- Semaphore and InterProcessSemaphoreV2 -------------------------------------------------------
@@ -25,7 +28,7 @@ async def test_permits_are_shared(client: Client, java: Peer) -> None:
         holders = await semaphore.holders()
         assert sorted(each.identity for each in holders) == ["curator", "curator", "python"]
         waiting = java.begin("semaphore.acquire", PATH, 3, 1, LONG)
-        await _in_line(client, 1)
+        await joined(client, LOCKS, 1)
         assert not waiting.is_done
     assert await waiting.wait() == "true"
     async with semaphore.try_acquire() as held:
@@ -33,20 +36,15 @@ async def test_permits_are_shared(client: Client, java: Peer) -> None:
     with pytest.raises(AcquireTimeout):
         async with semaphore.acquire(timeout=0.1):
             pass
-    entered = anyio.Event()
-
-    async def hold() -> None:
-        async with semaphore.acquire(permits=2):
-            entered.set()
-
+    holder = Holder(semaphore.acquire(permits=2), 0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(hold)
-        await _in_line(client, 1)
+        tasks.start_soon(holder)
+        await joined(client, LOCKS, 1)
         await java("semaphore.release", PATH, 1)
         await client.sync("/")
-        assert not entered.is_set()
+        assert not holder.has_entered
         await java("semaphore.release", PATH, 1)
-    assert entered.is_set()
+    assert holder.has_entered
     assert [each.identity for each in await semaphore.holders()] == ["curator"]
 
 
@@ -68,7 +66,7 @@ async def test_curator_follows_a_changed_limit(client: Client, java: Peer) -> No
     limit = f"{PATH}/limit"
     assert await java.is_so("semaphore.acquire", PATH, limit, 2, LONG)
     waiting = java.begin("semaphore.acquire", PATH, limit, 1, LONG)
-    await _in_line(client, 1)
+    await joined(client, LOCKS, 1)
     await semaphore.set_limit(3)
     assert await waiting.wait() == "true"
 
@@ -79,18 +77,13 @@ async def test_aiolead_follows_a_changed_limit(client: Client, java: Peer) -> No
     semaphore = Semaphore(client, PATH, 5)
     assert await semaphore.limit() == 1
     assert await java.is_so("semaphore.acquire", PATH, limit, 1, LONG)
-    entered = anyio.Event()
-
-    async def hold() -> None:
-        async with semaphore:
-            entered.set()
-
+    holder = Holder(semaphore, 0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(hold)
-        await _in_line(client, 1)
-        assert not entered.is_set()
+        tasks.start_soon(holder)
+        await joined(client, LOCKS, 1)
+        assert not holder.has_entered
         await java("count.set", limit, 2)
-    assert entered.is_set()
+    assert holder.has_entered
     assert (await SharedValue(client, limit, 0, codec=Codec.int32()).get()).value == 2
 
 
@@ -100,15 +93,6 @@ async def test_permits_of_a_closed_peer_come_back(client: Client, curator: NewCu
         assert await java.is_so("semaphore.acquire", PATH, 2, 2, LONG)
     async with semaphore.acquire(permits=2, timeout=LONG / 1000) as held:
         assert held.is_held
-
-
-async def _in_line(client: Client, count: int) -> None:
-    """Waits until so many wait for permits."""
-
-    async def are_there() -> bool:
-        return len(await names(client, f"{PATH}/locks")) == count
-
-    await eventually(are_there, f"{count} are in the queue")
 
 
 # --- Barrier -------------------------------------------------------------------------------------
@@ -165,13 +149,13 @@ async def test_double_barrier_is_shared(client: Client, java: Peer, first: str, 
     async with anyio.create_task_group() as tasks:
         if first == "python":
             tasks.start_soon(take_part)
-            await _members(client, 1)
+            await joined(client, PATH, 1)
             await client.sync("/")
             assert not inside.is_set()
             assert await java.is_so("dbarrier.enter", PATH, 2, LONG)
         else:
             entering = java.begin("dbarrier.enter", PATH, 2, LONG)
-            await _members(client, 1)
+            await joined(client, PATH, 1)
             assert not entering.is_done
             tasks.start_soon(take_part)
             assert await entering.wait() == "true"
@@ -189,10 +173,7 @@ async def test_double_barrier_is_shared(client: Client, java: Peer, first: str, 
             assert await java.is_so("dbarrier.leave", PATH, LONG)
         await left.wait()
 
-    async def is_empty() -> bool:
-        return await names(client, PATH) == []
-
-    await eventually(is_empty, "nothing is left")
+    await children_are(client, PATH)
 
 
 async def test_three_members_enter_three_rounds(
@@ -218,15 +199,8 @@ async def test_three_members_enter_three_rounds(
 async def test_member_of_a_closed_peer_blocks_nobody(client: Client, curator: NewCurator) -> None:
     async with curator() as java:
         entering = java.begin("dbarrier.enter", PATH, 2, LONG)
-        await _members(client, 1)
+        await joined(client, PATH, 1)
         async with DoubleBarrier(client, PATH, 2):
             assert await entering.wait() == "true"
             # It goes without leaving.
             await java.close()
-
-
-async def _members(client: Client, count: int) -> None:
-    async def are_there() -> bool:
-        return len(set(await names(client, PATH)) - {"ready"}) == count
-
-    await eventually(are_there, f"{count} members are there")

@@ -9,6 +9,7 @@ import anyio
 import pytest
 from assurance.interop.peers import LONG, PATIENCE, SHORT, Connect, NewCurator, Peer
 from kit.clients import eventually, joined
+from recipes.blocks import Holder
 
 import aiolead
 from aiolead import (
@@ -28,19 +29,13 @@ PATH = "/locks/one"
 
 
 async def test_lock_of_a_closed_peer_is_released(client: Client, curator: NewCurator) -> None:
-    async with anyio.create_task_group() as tasks:
-        entered = anyio.Event()
-
-        async def hold() -> None:
-            async with Lock(client, PATH):
-                entered.set()
-
-        async with curator() as java:
-            assert await java.is_so("mutex.acquire", PATH, LONG)
-            tasks.start_soon(hold)
-            await joined(client, PATH, 2)
-            assert not entered.is_set()
-    assert entered.is_set()
+    holder = Holder(Lock(client, PATH), 0)
+    async with anyio.create_task_group() as tasks, curator() as java:
+        assert await java.is_so("mutex.acquire", PATH, LONG)
+        tasks.start_soon(holder)
+        await joined(client, PATH, 2)
+        assert not holder.has_entered
+    assert holder.has_entered
 
 
 async def test_foreign_child_blocks_curator_only(client: Client, java: Peer) -> None:
@@ -167,32 +162,21 @@ async def test_downgrade_of_curator_admits_readers(client: Client, java: Peer) -
     """Curator acquires the lock for reading, and then releases the one for writing."""
     lock = ReadWriteLock(client, PATH)
     assert await java.is_so("write.acquire", PATH, LONG)
-    entered, leave = anyio.Event(), anyio.Event()
-    written = anyio.Event()
-
-    async def read() -> None:
-        async with lock.read:
-            entered.set()
-            await leave.wait()
-
-    async def write() -> None:
-        async with lock.write:
-            written.set()
-
+    reader, writer = Holder(lock.read), Holder(lock.write, 0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
+        tasks.start_soon(reader)
         await joined(client, PATH, 2)
         assert await java.is_so("read.acquire", PATH, LONG)
-        tasks.start_soon(write)
+        tasks.start_soon(writer)
         await joined(client, PATH, 4)
-        assert not entered.is_set()
+        assert not reader.has_entered
         await java("write.release", PATH)
-        await entered.wait()
-        leave.set()
+        await reader.entered.wait()
+        reader.may_leave.set()
         await joined(client, PATH, 2)
-        assert not written.is_set(), "Curator still reads"
+        assert not writer.has_entered, "Curator still reads"
         await java("read.release", PATH)
-    assert written.is_set()
+    assert writer.has_entered
 
 
 # --- MultiLock and InterProcessMultiLock ---------------------------------------------------------
