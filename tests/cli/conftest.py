@@ -11,7 +11,7 @@ import pytest
 from kit.cli import Outcome, Run, without_notice
 
 from aiolead.cli import main
-from aiolead.testing import EmbeddedServer
+from aiolead.testing import EmbeddedServer, ThreadedServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
@@ -51,6 +51,13 @@ def somewhere(embedded: str, chroot: str, monkeypatch: pytest.MonkeyPatch) -> st
     """As `hosts`, but always the embedded server, for tests that do not depend on it."""
     monkeypatch.setenv("AIOLEAD_HOSTS", embedded + chroot)
     return embedded + chroot
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadedServer]:
+    """An embedded server of the test's own, in a thread."""
+    with EmbeddedServer.in_thread() as server:
+        yield server
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli.browsing import check_access, check_size, looks, row_of, send, snapshot
 from cli.serving import Served, served
-from playwright.sync_api import Browser, BrowserContext, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 
 from aiolead.cli.scene_values import QueueState
 
@@ -160,6 +160,29 @@ window.EventSource = class extends EventTarget {
 """
 """Makes the stream of events one that the test writes."""
 
+
+def opened(
+    context: BrowserContext,
+    dashboard: Served,
+    state: dict[str, Any],
+    *,
+    width: int = 0,
+    at: str = "",
+) -> Page:
+    """The page with a stream of events that the test writes, which begins with a state."""
+    page = context.new_page()
+    if width:
+        page.set_viewport_size({"width": width, "height": 800})
+    page.add_init_script(HANDMADE)
+    page.goto(f"{dashboard.url}{at}")
+    say(page, "snapshot", state)
+    return page
+
+
+def say(page: Page, name: str, news: dict[str, Any]) -> None:
+    page.evaluate("([name, news]) => window.source.say(name, news)", [name, news])
+
+
 NOT_CURRENT = {"state": "suspended", "id": "0x1", "is_current": False, "as_of": 60.0}
 READING = {**NOT_CURRENT, "state": "connected", "as_of": None}
 
@@ -187,10 +210,7 @@ def test_age_of_the_data_is_shown(
 ) -> None:
     state = snapshot([], 0)
     state["session"] |= session
-    page = context.new_page()
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
-    page.evaluate("(state) => window.source.say('snapshot', state)", state)
+    page = opened(context, dashboard, state)
     if not is_open:
         page.evaluate("() => window.source.fail()")
     expect(page.get_by_role("status")).to_have_text(status)
@@ -206,16 +226,13 @@ def test_age_of_the_data_is_shown(
 
 
 def test_paused_page_shows_how_old_it_is(context: BrowserContext, dashboard: Served) -> None:
-    page = context.new_page()
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
-    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot([], 0))
+    page = opened(context, dashboard, snapshot([], 0))
     page.locator("#pause").click()
-    page.evaluate("() => window.source.say('beat', { now: 160 })")
+    say(page, "beat", {"now": 160})
     age = page.locator("#tile-age dd").first
     expect(age).to_have_text("1 min")
     page.locator("#pause").click()
-    page.evaluate("() => window.source.say('beat', { now: 161 })")
+    say(page, "beat", {"now": 161})
     expect(age).to_have_text("0 s")
 
 
@@ -223,12 +240,8 @@ def test_times_are_in_utc(browser: Browser, dashboard: Served) -> None:
     context = browser.new_context(
         timezone_id="America/New_York", viewport={"width": 1920, "height": 1080}
     )
-    page = context.new_page()
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
     what = {"number": 1, "at": 90.0, "what": "began", "key": "k", "path": "/a", "text": "x leads"}
-    state = snapshot([{**IN_USE, "contenders": 0}], 1, events=[what])
-    page.evaluate("(state) => window.source.say('snapshot', state)", state)
+    page = opened(context, dashboard, snapshot([{**IN_USE, "contenders": 0}], 1, events=[what]))
     expect(page.locator("#events time")).to_have_text("00:01:30")
     expect(page.locator("#events-title")).to_have_text("Events (UTC)")
     expect(page.locator("#clock")).to_have_text(re.compile(r"^00:01:4\d UTC$"))
@@ -263,11 +276,7 @@ def test_ends_of_long_paths_are_visible(
     rows = [
         {**IN_USE, "contenders": 0, "key": f"k{n}", "path": f"{LONG}-{n:03}"} for n in range(count)
     ]
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
-    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, count))
+    page = opened(context, dashboard, snapshot(rows, count), width=width)
     path = row_of(page, f"{LONG}-003").locator(".c-path")
     expect(path).to_have_text(f"{LONG}-003")
     tail = path.locator(".end")
@@ -298,16 +307,12 @@ def test_paths_that_differ_in_the_middle_are_told_apart(
 ) -> None:
     paths = [f"{LONG}-{n:03}-and-an-end-that-all-of-them-have" for n in range(20)]
     rows = [{**IN_USE, "contenders": 0, "key": path, "path": path} for path in paths]
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
-    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, 20))
+    page = opened(context, dashboard, snapshot(rows, 20), width=width)
     tail = row_of(page, paths[3]).locator(".c-path .end")
     assert tail.evaluate(DIFFERENCE_IS_VISIBLE)
     # The next one is not like any other, and is cut as usual.
     other = {**rows[0], "key": "other", "path": f"/a{LONG}"}
-    page.evaluate("(news) => window.source.say('change', news)", {"now": 101.0, "queues": [other]})
+    say(page, "change", {"now": 101.0, "queues": [other]})
     expect(row_of(page, f"/a{LONG}").locator(".c-path .early")).to_have_count(0)
 
 
@@ -328,11 +333,7 @@ def test_holders_of_one_department_are_told_apart(
         }
         for n in range(3)
     ]
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    page.add_init_script(HANDMADE)
-    page.goto(dashboard.url)
-    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot(rows, 3))
+    page = opened(context, dashboard, snapshot(rows, 3), width=width)
     holder = row_of(page, "/jobs/2").locator(".c-holder")
     expect(holder).to_have_text(name.format(4002) + " +2")
     assert holder.locator(".end").evaluate(END_IS_VISIBLE)
@@ -341,10 +342,8 @@ def test_holders_of_one_department_are_told_apart(
     assert machine["width"] > 80  # "scheduler-1"
     assert holder.locator(".soft").evaluate(IS_INSIDE)
     expect(holder.locator("bdi")).to_have_attribute("title", name.format(4002))
-    page.evaluate(
-        "(news) => window.source.say('change', news)",
-        {"now": 101.0, "queues": [{**rows[2], "holders": [{**HOLDER, "name": "ben"}]}]},
-    )
+    changed = {**rows[2], "holders": [{**HOLDER, "name": "ben"}]}
+    say(page, "change", {"now": 101.0, "queues": [changed]})
     expect(holder).to_have_text("ben +2")
 
 
@@ -359,12 +358,8 @@ def test_times_at_the_end_of_the_timeline_are_not_cut(
     context: BrowserContext, dashboard: Served, width: int
 ) -> None:
     row = {**IN_USE, "type": "lock", "state": "free", "contenders": 0, "note": ""}
-    page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 800})
-    page.add_init_script(HANDMADE)
-    page.goto(f"{dashboard.url}#/q")
     state = snapshot([{**row, "key": "q"}], 1, now=602.0)  # 2 s after a mark
-    page.evaluate("(state) => window.source.say('snapshot', state)", state)
+    page = opened(context, dashboard, state, width=width, at="#/q")
     page.locator("#axis span").first.wait_for()
     shown = [mark for mark in page.locator("#axis span").all() if mark.is_visible()]
     assert shown
@@ -374,9 +369,6 @@ def test_times_at_the_end_of_the_timeline_are_not_cut(
 def test_permits_of_a_semaphore_are_counted(context: BrowserContext, dashboard: Served) -> None:
     held = {"type": "semaphore", "state": "held", "holders": [HOLDER, {**HOLDER, "key": "l"}]}
     row = {**IN_USE, **held, "more_holders": 3, "contenders": 6, "note": ""}
-    page = context.new_page()
-    page.add_init_script(HANDMADE)
-    page.goto(f"{dashboard.url}#/q")
-    page.evaluate("(state) => window.source.say('snapshot', state)", snapshot([row], 1))
+    page = opened(context, dashboard, snapshot([row], 1), at="#/q")
     expect(page.locator("#detail-type")).to_have_text("semaphore · 5 permits held")
     expect(page.locator("#holders > li")).to_have_count(2)

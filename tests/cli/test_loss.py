@@ -21,7 +21,7 @@ from kit.raw_client import RawClient
 
 from aiolead.cli import process_keeper as keeper
 from aiolead.errors import NoNodeError
-from aiolead.testing import EmbeddedServer, FaultProxy, ThreadedServer
+from aiolead.testing import FaultProxy, ThreadedServer
 
 OBEDIENT = """
     trap 'echo told; exit 0' TERM
@@ -38,12 +38,6 @@ STUBBORN = """
 SESSION = ("--session-timeout", "2")
 
 pytestmark = pytest.mark.keeps_time(2.0)
-
-
-@pytest.fixture
-def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
-        yield server
 
 
 def contender(hosts: str, *options: str, script: str = OBEDIENT) -> Command:

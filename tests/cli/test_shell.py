@@ -21,7 +21,7 @@ from kit.raw_client import RawClient
 from aiolead.cli.app import SHOWN, app
 from aiolead.cli.options import AT_PROMPT, Common
 from aiolead.cli.shell import _MAY_WRITE, Prompt
-from aiolead.testing import EmbeddedServer, ThreadedServer
+from aiolead.testing import ThreadedServer
 
 TAB, UP = "\t", "\x1b[A"
 
@@ -56,12 +56,6 @@ class Shell(OnTerminal):
         """Leaves by Ctrl-D, after a prompt was drawn: before that, the terminal would take it."""
         self.type("\x04")
         assert self.finish() == 0
-
-
-@pytest.fixture
-def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from kit.checks import until
 from kit.cli import NOBODY, Command, OnTerminal, Run, fails, kazoo_client, prints, report, shown
 
-from aiolead.testing import EmbeddedServer, ThreadedServer
+from aiolead.testing import ThreadedServer
 
 TREE = {"/app/a": b"one\ntwo", "/app/a/deep": b"\xff\x00", "/app/b": b"Two"}
 PATHS = ["/app", "/app/a", "/app/b", "/app/x-0000000002"]
@@ -93,12 +93,6 @@ def _export_of(paths: list[str]) -> str:
 
 
 LARGE = ["/", *(f"/{number:03}" for number in range(600))]
-
-
-@pytest.fixture
-def server() -> Iterator[ThreadedServer]:
-    with EmbeddedServer.in_thread() as server:
-        yield server
 
 
 def test_killed_export_is_continued(run: Run, server: ThreadedServer, tmp_path: Path) -> None:

@@ -353,7 +353,6 @@ def test_missing_dnspython_is_reported() -> None:
         (lambda: Hosts.file("x", refresh=0), "refresh: "),
         (lambda: Hosts.file("x", refresh=float("nan")), "refresh: "),
         (lambda: Hosts.file("x", chroot="app"), "chroot: "),
-        (lambda: aiolead.connect(7), "hosts: "),  # type: ignore[arg-type]
     ],
 )
 def test_invalid_hosts_are_refused(make: Any, complaint: str) -> None:

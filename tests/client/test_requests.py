@@ -10,8 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from client.fake_server import FakeServer
-from kit.clients import PATIENCE, SESSION, Link, connect, eventually
-from kit.virtual_time import connect as connect_virtually
+from kit.clients import PATIENCE, SESSION, Link, connect
 from kit.virtual_time import embedded, virtually, with_virtual_server
 
 import aiolead
@@ -382,18 +381,6 @@ async def test_throttled_request_was_not_applied(client: Client, zk: EmbeddedSer
         with pytest.raises(ThrottledOpError):
             await reply
     assert (await replies[2])[0] == b""
-
-
-@virtually
-async def test_throttled_renewal_costs_no_hold() -> None:
-    async with (
-        embedded() as server,
-        connect_virtually(server, session_timeout=TIMEOUT) as client,
-        Lock(client, "/lock").acquire() as held,
-    ):
-        server.throttle(OpCode.MULTI)
-        await eventually(lambda: server.requests["MULTI"] >= 4, "it was renewed again")
-        assert held.is_held
 
 
 async def test_server_that_stops_reading_is_waited_for(client: Client, zk: EmbeddedServer) -> None:

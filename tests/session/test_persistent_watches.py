@@ -133,25 +133,10 @@ def test_stream_gets_the_events_of_its_paths_and_a_recursive_one_no_lists_of_chi
     assert stream.news == len(expected)
 
 
-@pytest.mark.parametrize(
-    ("path", "above"), [("/a/b/c", ["/a/b", "/a", "/"]), ("/a", ["/"]), ("/", [])]
-)
-def test_ancestors_of_a_path(path: str, above: list[str]) -> None:
-    assert list(ancestors(path)) == above
-
-
 @pytest.mark.parametrize("path", ["/a" * 500_000, "/" * 1_000_000, "a" * 1_000_000])
 def test_ancestors_of_a_long_path_are_bounded_by_the_longest_watched_one(path: str) -> None:
     assert len(list(ancestors(path, 4))) <= 5
     assert all(len(above) <= 4 for above in ancestors(path, 4))
-
-
-def test_every_stream_of_a_path_gets_every_event(script: Script) -> None:
-    streams = [opened(script), opened(script), opened(script, "/", recursive=True)]
-    events = [(E.DELETED, "/a"), (E.CREATED, "/a")] * 3
-    for event in events:
-        script.event(*event)
-    assert [stream.read() for stream in streams] == [events] * 3
 
 
 @pytest.mark.parametrize("read", READS)

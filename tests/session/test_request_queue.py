@@ -140,16 +140,6 @@ def test_request_enqueued_while_another_leaves_follows_it() -> None:
 # --- answers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("xid", [2, 3, 99])
-def test_answer_that_skips_a_request_loses_the_connection(xid: int) -> None:
-    requests = queue_of(call(), call())
-    take(requests)
-    why = rf"skipped request 1 \(GET_DATA\): it answered request {xid} instead"
-    with pytest.raises(ConnectionLossError, match=why):
-        requests.awaiting(xid)
-    assert requests.inflight == 2
-
-
 def test_answer_without_a_request_loses_the_connection() -> None:
     requests = queue_of(call())
     with pytest.raises(ConnectionLossError, match="answered request 1, but none was in flight"):

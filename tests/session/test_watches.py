@@ -149,16 +149,6 @@ def test_watch_joins_none_before_the_read_is_answered_nor_after_the_event(script
 # --- one watch for one purpose -----------------------------------------------------------------
 
 
-def test_watch_can_be_used_again_after_its_event(script: Script) -> None:
-    watcher = armed(script)
-    script.event(E.DATA_CHANGED, "/a")
-    script.children("/other", watcher.slot)
-    assert watcher.slot.event is None
-    script.serve()
-    script.event(E.CHILDREN_CHANGED, "/other")
-    assert watcher.types == [E.DATA_CHANGED, E.CHILDREN_CHANGED]
-
-
 @pytest.mark.parametrize("answered", [True, False])
 @pytest.mark.parametrize(("read", "path"), [("get", "/b"), ("children", "/a")])
 def test_busy_watch_is_refused_for_another_purpose(
@@ -324,12 +314,6 @@ def test_change_during_the_gap_is_reported_while_re_arming(script: Script) -> No
     script.answer(packet)
     script.event(E.DATA_CHANGED, "/a")
     assert watcher.types == [E.DATA_CHANGED]
-
-
-def test_watch_that_fires_while_re_arming_is_not_re_armed_again(script: Script) -> None:
-    armed(script)
-    script.reconnect()
-    script.event(E.DATA_CHANGED, "/a")
     script.reconnect()
     assert script.sent() == []
 
