@@ -11,7 +11,8 @@ import pytest
 from client.network import ONE, THREE, TWO, Network
 from conftest import ServerUnderTest
 from kit.clients import connect, eventually
-from kit.virtual_time import embedded
+from kit.virtual_time import connect as connect_virtually
+from kit.virtual_time import embedded, virtually
 
 from aiolead import Auth, Client, Lock, admin
 from aiolead.errors import (
@@ -196,21 +197,18 @@ def test_embedded_server_refuses_an_invalid_configuration() -> None:
 
 TIMEOUT = 1.0
 
-# Beside observers a lease may be as short as a quarter of the session timeout.
-keeps_time = pytest.mark.keeps_time(TIMEOUT / 2)
-
 VOTER = "server.1=127.0.0.1:2888:3888:participant\n"
 LISTED = "server.2=127.0.0.1:2889:3889:observer\n"
 
 
 @asynccontextmanager
 async def observed(config: str) -> AsyncIterator[tuple[EmbeddedServer, Client, Client]]:
-    async with EmbeddedServer(tick_time=0.25, config=config) as server:
-        async with (
-            connect(server, session_timeout=TIMEOUT) as a,
-            connect(server, session_timeout=TIMEOUT) as b,
-        ):
-            yield server, a, b
+    async with (
+        embedded(tick_time=0.25, config=config) as server,
+        connect_virtually(server, session_timeout=TIMEOUT) as a,
+        connect_virtually(server, session_timeout=TIMEOUT) as b,
+    ):
+        yield server, a, b
 
 
 async def renewed(server: EmbeddedServer, times: int) -> None:
@@ -218,7 +216,7 @@ async def renewed(server: EmbeddedServer, times: int) -> None:
     await eventually(lambda: server.requests["MULTI"] >= before + times, f"{times} renewals")
 
 
-@keeps_time
+@virtually
 @pytest.mark.parametrize("config", [VOTER, VOTER + LISTED], ids=["voters", "observer"])
 async def test_hold_is_kept_with_or_without_observers(config: str) -> None:
     async with observed(config) as (server, client, _), Lock(client, "/l") as held:
@@ -227,7 +225,7 @@ async def test_hold_is_kept_with_or_without_observers(config: str) -> None:
         assert client._core.machine._lease_proof.is_direct == (LISTED not in config)
 
 
-@keeps_time
+@virtually
 async def test_waiter_begins_to_hold_with_enough_lease_after_a_long_wait() -> None:
     """Its own session has proven nothing for long: it takes two rounds, half a tick apart."""
     async with observed(VOTER + LISTED) as (server, a, b), anyio.create_task_group() as tasks:
