@@ -161,8 +161,6 @@ ROWS = [
     *rows(
         "Barrier",
         {
-            "set": call(new(barrier), Barrier.set),
-            "wait, it is not set": call(new(barrier), Barrier.wait),
             "start to wait, it is set": start_to_wait,
             "remove, three wait": remove_for_three,
         },

@@ -1,7 +1,8 @@
 """Every recipe at work, for what must be true of all of them when something breaks.
 
-`HELD` and `KEPT` go on for as long as a block; `FOLLOWED` is looked at; `DONE` is done again and
-again. As a program, this is a process that does all of it, until it is killed:
+`RECIPES` has one row for each recipe. `HELD`, `KEPT`, `FOLLOWED` and `DONE` are made from it, and
+so are the tests of all recipes. As a program, this is a process that does all of it, until it is
+killed:
 
     python -m kit.every_recipe CONNECT_STRING
 """
@@ -9,10 +10,10 @@ again. As a program, this is a process that does all of it, until it is killed:
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -21,6 +22,7 @@ import aiolead
 from aiolead import Client, NoNodeError
 from aiolead._util.token_bucket import Write
 from aiolead.errors import CoordinationError
+from aiolead.model import Stat
 from aiolead.types import Codec
 
 SESSION = 4.0
@@ -66,6 +68,24 @@ async def downgraded(client: Client, path: str) -> AsyncIterator[aiolead.types.W
         yield mine
 
 
+def two_locks(client: Client, path: str, *numbers: int) -> aiolead.MultiLock:
+    return aiolead.MultiLock(*(aiolead.Lock(client, f"{path}/{number}") for number in numbers))
+
+
+@asynccontextmanager
+async def an_item(client: Client, path: str) -> AsyncIterator[aiolead.types.QueueItem[bytes]]:
+    await aiolead.Queue(client, path).put(b"x")
+    async with aiolead.Queue(client, path).get() as item:
+        yield item
+
+
+@asynccontextmanager
+async def a_task(client: Client, path: str) -> AsyncIterator[aiolead.types.Task[bytes]]:
+    await aiolead.TaskBoard(client, path).submit(b"x")
+    async with aiolead.TaskBoard(client, path).claim() as task:
+        yield task
+
+
 @asynccontextmanager
 async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]:
     """Runs a key that is not done by the end: `DONE` has one that is."""
@@ -75,56 +95,6 @@ async def running(client: Client, path: str) -> AsyncIterator[aiolead.types.Run]
             raise CoordinationError("another client has made the znode of a done key")
         yield run
         await run.release()
-
-
-HELD: dict[str, Held] = {
-    "Election": held(lambda c, p: aiolead.Election(c, p).leadership()),
-    "Election.priority": held(
-        lambda c, p: aiolead.Election(c, p, priority=1).leadership(),
-        lambda c, p: aiolead.Election(c, p, priority=0).leadership(),
-    ),
-    "Lock": held(lambda c, p: aiolead.Lock(c, p)),
-    "ReentrantLock": held(lambda c, p: aiolead.ReentrantLock(c, p)),
-    "ReadWriteLock.read": held(
-        lambda c, p: aiolead.ReadWriteLock(c, p).read,
-        lambda c, p: aiolead.ReadWriteLock(c, p).write,
-    ),
-    "ReadWriteLock.write": held(
-        lambda c, p: aiolead.ReadWriteLock(c, p).write,
-        lambda c, p: aiolead.ReadWriteLock(c, p).read,
-    ),
-    "ReadWriteLock.downgrade": held(downgraded, lambda c, p: aiolead.ReadWriteLock(c, p).write),
-    "MultiLock": held(
-        lambda c, p: aiolead.MultiLock(aiolead.Lock(c, f"{p}/1"), aiolead.Lock(c, f"{p}/2")),
-        lambda c, p: aiolead.MultiLock(aiolead.Lock(c, f"{p}/2"), aiolead.Lock(c, f"{p}/3")),
-    ),
-    "Condition": held(lambda c, p: aiolead.Condition(c, p)),
-    "ExclusiveLock": held(lambda c, p: aiolead.ExclusiveLock(c, p)),
-    "Semaphore": held(
-        lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=2),
-        lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=3),
-    ),
-    "DoubleBarrier": held(lambda c, p: aiolead.DoubleBarrier(c, p, 1)),
-    "Queue": held(
-        lambda c, p: aiolead.Queue(c, p, retry_pause=0).get(),
-        prepare=lambda c, p: aiolead.Queue(c, p).put(b"x"),
-    ),
-    "PriorityQueue": held(
-        lambda c, p: aiolead.PriorityQueue(c, p, retry_pause=0).get(),
-        prepare=lambda c, p: aiolead.PriorityQueue(c, p).put(b"x", priority=1),
-    ),
-    "DelayQueue": held(
-        lambda c, p: aiolead.DelayQueue(c, p, retry_pause=0).get(),
-        prepare=lambda c, p: aiolead.DelayQueue(c, p).put(b"x", delay=0),
-    ),
-    "TaskBoard": held(
-        lambda c, p: aiolead.TaskBoard(c, p, retry_pause=0).claim(),
-        prepare=lambda c, p: aiolead.TaskBoard(c, p).submit(b"x"),
-    ),
-    "UniqueNames": held(lambda c, p: aiolead.UniqueNames(c, p).claim("name", most=1)),
-    "Once": held(running),
-}
-"""All that is lost with the session, and says so."""
 
 
 # --- what is kept --------------------------------------------------------------------------------
@@ -190,14 +160,6 @@ async def owns_all(client: Client, path: str) -> None:
 
 
 AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at=0.0)
-
-KEPT: dict[str, Held] = {
-    "PersistentNode": held(lambda c, p: kept(aiolead.PersistentNode(c, p))),
-    "Group": held(lambda c, p: kept(aiolead.Group(c, p).join(identity="m"))),
-    "ServiceRegistry": held(lambda c, p: kept(aiolead.ServiceRegistry(c, p).register(AN_INSTANCE))),
-    "Partitioner": Held(sharing, owns_all),
-}
-"""All recipes whose owner gets them again in the next session."""
 
 
 # --- what is followed ----------------------------------------------------------------------------
@@ -352,18 +314,6 @@ async def follow_leader(client: Client, path: str) -> AsyncIterator[Seen]:
         tasks.cancel_scope.cancel()
 
 
-FOLLOWED: dict[str, Followed] = {
-    "SharedValue": Followed(change_value, follow_value),
-    "Config": Followed(change_config, observe_config),
-    "TreeCache": Followed(change_tree, follow_tree),
-    "Group": Followed(change_group, follow_group),
-    "ServiceRegistry": Followed(change_service, follow_service),
-    "TaskBoard": Followed(change_task, follow_task),
-    "Election": Followed(change_leader, follow_leader),
-    "Election.hand_over": Followed(hand_over, follow_leader),
-}
-
-
 # --- what is done --------------------------------------------------------------------------------
 
 
@@ -411,6 +361,15 @@ async def calls_taken(client: Client, path: str) -> int:
     return round(Write.parse(path, data, stat).lack_after(stat))
 
 
+STAT = Stat(1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1)
+
+
+def written_twice(data: bytes) -> object:
+    """The state after a write with these data, and after another one, which can be read again."""
+    written = Write.parse("/limit", data, STAT).followed(STAT, 2, 0.5, 1, None)
+    return Write.parse("/limit", written.encode(), STAT)
+
+
 async def run_new_key(client: Client, path: str) -> None:
     async with aiolead.Once(client, path, ttl=None).claim(uuid4().hex) as run:
         assert run is not None
@@ -426,26 +385,253 @@ async def done_keys(client: Client, path: str) -> int:
     return len([stat for stat in stats if stat is not None and not stat.ephemeral_owner])
 
 
-DONE: dict[str, Done] = {
-    "Counter": Done(
-        lambda c, p: aiolead.Counter(c, p).add(1), lambda c, p: aiolead.Counter(c, p).get()
+# --- the table -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A recipe, for the tests of all recipes.
+
+    Attributes:
+        make: its class, or what makes an object of a client and a path.
+        arguments: the other arguments that it needs.
+        held: how it is held; lost with the session, and says so.
+        kept: the same, if its owner gets it again in the next session.
+        followed: how it is changed and followed.
+        done: what is done again and again.
+        variants: other ways to hold or to follow it.
+        gives: blocks that give an object of a public class of its own, by the name of the class.
+        calls: some of its calls, in an order in which each of them returns.
+        parses: what reads the data of its znodes, by its functions, as `module: function function`.
+        refuses: invalid values of its own arguments, and of common ones that it treats differently.
+    """
+
+    make: Callable[..., Any]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    held: Held | None = None
+    kept: Held | None = None
+    followed: Followed | None = None
+    done: Done | None = None
+    variants: Mapping[str, Held | Followed] = field(default_factory=dict)
+    gives: Mapping[str, Enter] = field(default_factory=dict)
+    calls: Mapping[str, Callable[[Any], Awaitable[object]]] = field(default_factory=dict)
+    parses: Mapping[str, Callable[[bytes], object]] = field(default_factory=dict)
+    refuses: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __call__(self, client: Client, path: str) -> Any:
+        """Make an object."""
+        return self.make(client, path, **self.arguments)
+
+
+RECIPES: dict[str, Recipe] = {
+    "Election": Recipe(
+        make=aiolead.Election,
+        held=held(lambda c, p: aiolead.Election(c, p).leadership()),
+        followed=Followed(change_leader, follow_leader),
+        variants={
+            "priority": held(
+                lambda c, p: aiolead.Election(c, p, priority=1).leadership(),
+                lambda c, p: aiolead.Election(c, p, priority=0).leadership(),
+            ),
+            "hand_over": Followed(hand_over, follow_leader),
+        },
+        gives={
+            "Term": lambda c, p: aiolead.Election(c, p).leadership(),
+            "Campaign": lambda c, p: aiolead.Election(c, f"{p}-campaign").campaign(),
+            "ElectionObserver": lambda c, p: aiolead.Election(c, f"{p}-campaign").observe(),
+        },
     ),
-    "SharedValue": Done(lambda c, p: a_value(c, p).update(lambda n: n + 1), value),
-    "Config": Done(lambda c, p: aiolead.Config(c, p).publish({"n": b"x"}), version, finds_out=True),
-    "SequenceAllocator": Done(
-        lambda c, p: aiolead.SequenceAllocator(c, p).next(),
-        numbers,
-        may_lose=True,
-        finds_out=True,
+    "Lock": Recipe(make=aiolead.Lock, held=held(aiolead.Lock), gives={"Held": aiolead.Lock}),
+    "ReentrantLock": Recipe(make=aiolead.ReentrantLock, held=held(aiolead.ReentrantLock)),
+    "ReadWriteLock": Recipe(
+        make=aiolead.ReadWriteLock,
+        variants={
+            "read": held(
+                lambda c, p: aiolead.ReadWriteLock(c, p).read,
+                lambda c, p: aiolead.ReadWriteLock(c, p).write,
+            ),
+            "write": held(
+                lambda c, p: aiolead.ReadWriteLock(c, p).write,
+                lambda c, p: aiolead.ReadWriteLock(c, p).read,
+            ),
+            "downgrade": held(downgraded, lambda c, p: aiolead.ReadWriteLock(c, p).write),
+        },
+        gives={"WriteHeld": lambda c, p: aiolead.ReadWriteLock(c, p).write},
     ),
-    "RateLimit": Done(
-        lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True, finds_out=True
+    "MultiLock": Recipe(
+        make=lambda client, path: two_locks(client, path, 1, 2),
+        held=held(lambda c, p: two_locks(c, p, 1, 2), lambda c, p: two_locks(c, p, 2, 3)),
+        gives={"MultiHeld": lambda c, p: two_locks(c, p, 1, 2)},
     ),
-    "Once": Done(run_new_key, done_keys),
-    "Queue": Done(
-        lambda c, p: aiolead.Queue(c, p).put(b"x"), lambda c, p: aiolead.Queue(c, p).size()
+    "Condition": Recipe(
+        make=aiolead.Condition,
+        held=held(aiolead.Condition),
+        gives={"ConditionHeld": aiolead.Condition},
+    ),
+    "ExclusiveLock": Recipe(make=aiolead.ExclusiveLock, held=held(aiolead.ExclusiveLock)),
+    "Semaphore": Recipe(
+        make=aiolead.Semaphore,
+        arguments={"limit": 3},
+        held=held(
+            lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=2),
+            lambda c, p: aiolead.Semaphore(c, p, 3).acquire(permits=3),
+        ),
+    ),
+    "Barrier": Recipe(
+        make=aiolead.Barrier,
+        calls={
+            "set": lambda barrier: barrier.set(),
+            "remove, nobody waits": lambda barrier: barrier.remove(),
+            "wait, it is not set": lambda barrier: barrier.wait(),
+        },
+    ),
+    "DoubleBarrier": Recipe(
+        make=aiolead.DoubleBarrier,
+        arguments={"count": 1},
+        held=held(lambda c, p: aiolead.DoubleBarrier(c, p, 1)),
+        gives={"BarrierMember": lambda c, p: aiolead.DoubleBarrier(c, p, 1)},
+    ),
+    "Queue": Recipe(
+        make=aiolead.Queue,
+        held=held(
+            lambda c, p: aiolead.Queue(c, p, retry_pause=0).get(),
+            prepare=lambda c, p: aiolead.Queue(c, p).put(b"x"),
+        ),
+        done=Done(
+            lambda c, p: aiolead.Queue(c, p).put(b"x"), lambda c, p: aiolead.Queue(c, p).size()
+        ),
+        gives={"QueueItem": an_item},
+    ),
+    "PriorityQueue": Recipe(
+        make=aiolead.PriorityQueue,
+        held=held(
+            lambda c, p: aiolead.PriorityQueue(c, p, retry_pause=0).get(),
+            prepare=lambda c, p: aiolead.PriorityQueue(c, p).put(b"x", priority=1),
+        ),
+    ),
+    "DelayQueue": Recipe(
+        make=aiolead.DelayQueue,
+        held=held(
+            lambda c, p: aiolead.DelayQueue(c, p, retry_pause=0).get(),
+            prepare=lambda c, p: aiolead.DelayQueue(c, p).put(b"x", delay=0),
+        ),
+    ),
+    "TaskBoard": Recipe(
+        make=aiolead.TaskBoard,
+        held=held(
+            lambda c, p: aiolead.TaskBoard(c, p, retry_pause=0).claim(),
+            prepare=lambda c, p: aiolead.TaskBoard(c, p).submit(b"x"),
+        ),
+        followed=Followed(change_task, follow_task),
+        gives={
+            "Task": a_task,
+            "BoardView": lambda c, p: aiolead.TaskBoard(c, p).observe(),
+        },
+    ),
+    "UniqueNames": Recipe(
+        make=aiolead.UniqueNames,
+        held=held(lambda c, p: aiolead.UniqueNames(c, p).claim("name", most=1)),
+        gives={"HeldName": lambda c, p: aiolead.UniqueNames(c, p).claim("name")},
+    ),
+    "Once": Recipe(
+        make=aiolead.Once,
+        held=held(running),
+        done=Done(run_new_key, done_keys),
+        gives={"Run": lambda c, p: aiolead.Once(c, p).claim("key")},
+    ),
+    "PersistentNode": Recipe(
+        make=aiolead.PersistentNode,
+        kept=held(lambda c, p: kept(aiolead.PersistentNode(c, p))),
+        gives={"PersistentNode": aiolead.PersistentNode},
+    ),
+    "Group": Recipe(
+        make=aiolead.Group,
+        kept=held(lambda c, p: kept(aiolead.Group(c, p).join(identity="m"))),
+        followed=Followed(change_group, follow_group),
+        gives={
+            "Membership": lambda c, p: aiolead.Group(c, p).join(identity="m"),
+            "MembersView": lambda c, p: aiolead.Group(c, p).observe(),
+        },
+    ),
+    "ServiceRegistry": Recipe(
+        make=aiolead.ServiceRegistry,
+        kept=held(lambda c, p: kept(aiolead.ServiceRegistry(c, p).register(AN_INSTANCE))),
+        followed=Followed(change_service, follow_service),
+        gives={
+            "Registration": lambda c, p: aiolead.ServiceRegistry(c, p).register(AN_INSTANCE),
+            "ServiceView": lambda c, p: aiolead.ServiceRegistry(c, p).observe("web"),
+        },
+    ),
+    "Partitioner": Recipe(
+        make=aiolead.Partitioner, arguments={"items": ITEMS}, kept=Held(sharing, owns_all)
+    ),
+    "SharedValue": Recipe(
+        make=aiolead.SharedValue,
+        followed=Followed(change_value, follow_value),
+        done=Done(lambda c, p: a_value(c, p).update(lambda n: n + 1), value),
+        gives={"SharedValueView": lambda c, p: aiolead.SharedValue(c, p).observe()},
+    ),
+    "Counter": Recipe(
+        make=aiolead.Counter,
+        done=Done(
+            lambda c, p: aiolead.Counter(c, p).add(1), lambda c, p: aiolead.Counter(c, p).get()
+        ),
+    ),
+    "SequenceAllocator": Recipe(
+        make=aiolead.SequenceAllocator,
+        done=Done(
+            lambda c, p: aiolead.SequenceAllocator(c, p).next(),
+            numbers,
+            may_lose=True,
+            finds_out=True,
+        ),
+    ),
+    "RateLimit": Recipe(
+        make=aiolead.RateLimit,
+        arguments={"rate": 1},
+        done=Done(
+            lambda c, p: rate_limit(c, p).acquire(), calls_taken, may_lose=True, finds_out=True
+        ),
+        parses={"_util.token_bucket: Write.parse _number": written_twice},
+    ),
+    "Config": Recipe(
+        make=aiolead.Config,
+        followed=Followed(change_config, observe_config),
+        done=Done(lambda c, p: aiolead.Config(c, p).publish({"n": b"x"}), version, finds_out=True),
+        gives={"ConfigView": lambda c, p: aiolead.Config(c, p).observe()},
+    ),
+    "TreeCache": Recipe(
+        make=aiolead.TreeCache,
+        followed=Followed(change_tree, follow_tree),
+        gives={"TreeCache": lambda c, _: aiolead.TreeCache(c, "/")},
+        refuses={"path": ["tree"], "max_nodes": [0], "select": [1]},
     ),
 }
+"""Every recipe. The tables below, and those of the tests of all recipes, are made from it."""
+
+T = TypeVar("T")
+
+
+def _each(kind: type[T], main: Callable[[Recipe], T | None]) -> dict[str, T]:
+    """What the recipes have of one kind, by their names and those of their variants."""
+    found: dict[str, T] = {}
+    for name, recipe in RECIPES.items():
+        if (first := main(recipe)) is not None:
+            found[name] = first
+        for variant, way in recipe.variants.items():
+            if isinstance(way, kind):
+                found[f"{name}.{variant}"] = way
+    return found
+
+
+HELD = _each(Held, lambda recipe: recipe.held)
+"""All that is lost with the session, and says so."""
+
+KEPT = {name: recipe.kept for name, recipe in RECIPES.items() if recipe.kept is not None}
+"""All recipes whose owner gets them again in the next session."""
+
+FOLLOWED = _each(Followed, lambda recipe: recipe.followed)
+DONE = {name: recipe.done for name, recipe in RECIPES.items() if recipe.done is not None}
 
 
 # --- a process that does all of it ---------------------------------------------------------------

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from kit.checks import check_each
+from kit.every_recipe import RECIPES
 
 import aiolead
 import aiolead.blocking
@@ -25,9 +26,8 @@ import aiolead.testing
 MODULES = ("aiolead", "aiolead.blocking", "aiolead.testing")
 OF_TOP_LEVEL = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
 NAMED_ALIKE: tuple[type, ...] = (
-    *(aiolead.Barrier, aiolead.Client, aiolead.Condition, aiolead.Config, aiolead.Counter),
-    *(aiolead.Election, aiolead.testing.Ensemble, aiolead.Group, aiolead.Lock),
-    *(aiolead.Partitioner, aiolead.types.Picker, aiolead.Queue, aiolead.Semaphore, aiolead.Term),
+    *(getattr(aiolead, name) for name in RECIPES),
+    *(aiolead.Client, aiolead.testing.Ensemble, aiolead.types.Picker, aiolead.Term),
 )
 KINDS: dict[str, type] = {cls.__name__.lower(): cls for cls in NAMED_ALIKE} | {
     "board": aiolead.TaskBoard,

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from costs import _tables as cost_tables
 from kit.checks import check_each
-from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT
+from kit.every_recipe import DONE, FOLLOWED, HELD, KEPT, RECIPES
 from kit.pages import ROOT
 from tools.fetch_zookeeper import SUITES
+from tools.write_exports import exported
 
 import aiolead
 from aiolead._wire.versions import ANY, OLDEST, TESTED, Engine, Feature, Version
@@ -165,10 +167,18 @@ def recipes_in(cell: str) -> set[str]:
     return set(re.findall(r"`([A-Z]\w+)`", cell))
 
 
-def test_every_recipe_is_tested_under_faults() -> None:
+def test_every_recipe_is_tested_and_on_the_page() -> None:
+    recipes = {name for _, name in exported("__all__")}
+    recipes -= {"Held", "Phase", "ServiceInstance", "Term"}  # what recipes take and give
+    assert recipes == RECIPES.keys(), "a recipe has a row in tests/kit/every_recipe.py"
     rows = table("docs/reference/recipes.md", "List of recipes")
-    tested = {name.partition(".")[0] for name in (*HELD, *KEPT, *FOLLOWED, *DONE)}
-    assert tested | {"Barrier"} == set().union(*(recipes_in(row[0]) for row in rows))
+    assert recipes == set().union(*(recipes_in(row[0]) for row in rows))
+    under_faults = {name.partition(".")[0] for name in (*HELD, *KEPT, *FOLLOWED, *DONE)}
+    assert recipes == under_faults | {"Barrier"}
+    simulation = ROOT / "tests" / "assurance" / "simulation"
+    simulated = "".join(file.read_text("utf-8") for file in simulation.rglob("*.py"))
+    assert {name for name in recipes if not re.search(rf"\b{name}\b", simulated)} == set()
+    assert recipes - {row.recipe for rows in cost_tables.groups().values() for row in rows} == set()
 
 
 INTEROP = "tests/assurance/interop/README.md"

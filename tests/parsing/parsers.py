@@ -4,8 +4,9 @@
 reason. test_parsers.py runs hostile data through all of them, and fails if a function of
 the package parses something and is in neither (`parsing.parsing_calls`).
 
-To add a parser: write it with `aiolead._util.parsing`, and give it a row here. Its `covers` names
-the function and those that only it calls.
+To add a parser: write it with `aiolead._util.parsing`, and give it a row here, or `parses` in the
+row of its recipe (`kit/every_recipe.py`). Its `covers` names the function and those that only it
+calls.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from kit.every_recipe import RECIPES
 
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
@@ -31,7 +34,6 @@ from aiolead._recipes.layouts import LAYOUTS, LIBRARIES, Role, names_of
 from aiolead._recipes.task_board import Progress, decode_result
 from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
-from aiolead._util import token_bucket
 from aiolead._util.parsing import MalformedError
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, framing, handshake, replies, versions
@@ -123,12 +125,6 @@ _WIRE = (RemoteWireError,)
 
 def _raise_away(check: Callable[[str], object]) -> Callable[[str], object]:
     return lambda name: check(f"/{name}")
-
-
-def _rate_limit(data: bytes) -> object:
-    """The state after a write with these data, and after another one, which can be read again."""
-    written = token_bucket.Write.parse("/limit", data, STAT).followed(STAT, 2, 0.5, 1, None)
-    return token_bucket.Write.parse("/limit", written.encode(), STAT)
 
 
 def _layouts(name: str) -> list[object]:
@@ -316,9 +312,10 @@ PARSERS: tuple[Parser, ...] = (
         "the limit of kazoo's semaphore", parts.decoded_digits,
         "_recipes.semaphore: decoded_digits",
     ),
-    of_znode(
-        "a rate limit", _rate_limit, "_util.token_bucket: Write.parse _number",
-        raises=_INVALID,
+    *(
+        of_znode(f"data of {name}", call, covers, raises=_INVALID)
+        for name, recipe in RECIPES.items()
+        for covers, call in recipe.parses.items()
     ),
     of_name(
         "members of a double barrier", lambda name: barrier_membership.members_among([name]),

@@ -2,8 +2,8 @@
 
 `ANY`: any thread may call it, and a forked child. `HOLDER`: any thread may; a forked child, which
 holds nothing, is refused. `HOME`: only the client's event loop, thread and process; others are
-refused. `UNCHECKED`: likewise, but nothing looks whether it is so. docs/how-to/client.md has the
-same as a table for users.
+refused. `UNCHECKED`: likewise, but nothing looks whether it is so. A property without a row is
+`ANY`. docs/how-to/client.md has the same as a table for users.
 """
 
 from __future__ import annotations
@@ -22,90 +22,83 @@ import aiolead.types
 ANY, HOLDER, HOME, UNCHECKED = "any thread", "any thread, no child", "home", "home, unchecked"
 
 _TABLE = {
-    "BarrierMember": {ANY: "round"},
     "Call": {
-        ANY: "error is_done is_mere_read result",
+        ANY: "error is_done result",
         UNCHECKED: "abandon add_done_callback drop fail is_retried_too_long succeed",
     },
-    "Claimed": {ANY: "attempts name", HOLDER: "check"},
+    "Claimed": {HOLDER: "check"},
     "Client": {
-        ANY: "backend chroot fenced healthy reads session_id session_timeout state statistics "
-        "transaction",
+        ANY: "chroot fenced healthy reads statistics transaction",
         HOME: "add_auth check create credentials delete detach exists get get_acl get_children "
         "get_children_and_stat observe observe_children observe_data pipelined set set_acl sync "
         "update_hosts watch",
     },
     "ClientBackend": {
-        ANY: "full_path gave is_forked is_session_passed_on is_session_shared last_zxid sole_in "
-        "unlimited",
+        ANY: "full_path gave sole_in unlimited",
         HOME: "bind check_connected check_home join_watch make_watch serial shared spawn subscribe",
     },
-    "ClientLease": {ANY: "deadline expire is_enough remaining", HOME: "hold"},
-    "ClientWatch": {ANY: "close event is_armed"},
-    "Condition": {ANY: "path"},
+    "ClientLease": {ANY: "expire is_enough remaining", HOME: "hold"},
+    "ClientWatch": {ANY: "close"},
     "ConditionHeld": {HOLDER: "check"},
     "Config": {HOME: "observe"},
-    "ConfigView": {ANY: "invalid published version"},
     "ConsistentHash": {ANY: "choose"},
     "DoubleBarrier": {ANY: "enter"},
     "Election": {ANY: "leadership running", HOME: "campaign observe"},
     "Fence": {ANY: "transaction"},
     "FencedTransaction": {HOME: "commit"},
     "Group": {HOME: "join observe"},
-    "HeldName": {ANY: "name number"},
     "HeldRecipe": {ANY: "acquire try_acquire"},
-    "HoldingRecipe": {ANY: "identity path"},
-    "LatestValue": {ANY: "is_live value"},
     "LeastLoaded": {ANY: "choose"},
     "MembersView": {ANY: "changes"},
-    "Membership": {ANY: "identity"},
-    "MultiHeld": {ANY: "holds is_held remaining", HOLDER: "check"},
-    "MultiLock": {ANY: "acquire recipes try_acquire"},
+    "MultiHeld": {ANY: "remaining", HOLDER: "check"},
+    "MultiLock": {ANY: "acquire try_acquire"},
     "Once": {ANY: "claim try_claim"},
-    "Partitioner": {ANY: "items members owned", HOME: "update_items"},
-    "PendingReply": {ANY: "cr_suspended error result", UNCHECKED: "close fail send throw"},
-    "PersistentNode": {ANY: "is_present path state"},
+    "Partitioner": {HOME: "update_items"},
+    "PendingReply": {ANY: "error result", UNCHECKED: "close fail send throw"},
     "Picker": {ANY: "is_down pick report_error"},
-    "QueueItem": {ANY: "data dead_letter parts value"},
-    "ReadWriteLock": {ANY: "identity path read write"},
     "Reads": {ANY: "get get_children"},
-    "Recipe": {ANY: "path"},
-    "ReentrantLock": {ANY: "hold_count"},
-    "Registration": {ANY: "instance"},
-    "Run": {ANY: "is_done"},
     "RoundRobin": {ANY: "choose"},
     "Semaphore": {ANY: "acquire try_acquire"},
-    "SequenceAllocator": {ANY: "at_hand"},
     "ServiceRegistry": {HOME: "observe register"},
-    "ServiceView": {ANY: "invalid"},
-    "SessionStates": {ANY: "current"},
     "SharedValue": {HOME: "observe"},
-    "SharedValueView": {ANY: "versioned"},
-    "Task": {ANY: "data value"},
     "TaskBoard": {ANY: "claim consume try_claim", HOME: "observe"},
-    "Tenure": {
-        ANY: "fenced identity is_held is_released is_revocation_requested loss path remaining "
-        "session_id statistics token",
-        HOLDER: "add_lost_callback check",
-    },
-    "Term": {ANY: "loss", HOLDER: "check"},
+    "Tenure": {ANY: "fenced remaining statistics", HOLDER: "add_lost_callback check"},
+    "Term": {HOLDER: "check"},
     "Transaction": {ANY: "check create delete set", HOME: "commit"},
-    "TreeCache": {ANY: "children get is_live path unread", HOME: "events"},
+    "TreeCache": {ANY: "children get", HOME: "events"},
     "UniqueNames": {ANY: "claim try_claim"},
-    "View": {ANY: "is_live"},
-    "WatchStream": {ANY: "is_live unread"},
     "WeightedRandom": {ANY: "choose"},
-    "WriteHeld": {ANY: "is_downgraded"},
     "_Queue": {ANY: "consume get try_get"},
 }
 
-ROWS: dict[str, str] = {
+
+def public_classes() -> Iterator[type]:
+    """The classes whose objects belong to a client: neither values, errors nor protocols."""
+    for module in (aiolead, aiolead.types):
+        for name in module.__all__:
+            kind = getattr(module, name)
+            if not inspect.isclass(kind) or issubclass(kind, (BaseException, enum.Enum)):
+                continue
+            is_value = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+            if not is_value and not getattr(kind, "_is_protocol", False):
+                yield kind
+
+
+def _properties() -> Iterator[str]:
+    for kind in public_classes():
+        for base in kind.__mro__:
+            for name, member in vars(base).items():
+                if isinstance(member, property) and not name.startswith("_"):
+                    yield f"{base.__name__}.{name}"
+
+
+ROWS: dict[str, str] = dict.fromkeys(_properties(), ANY) | {
     f"{kind}.{member}": who
     for kind, groups in _TABLE.items()
     for who, members in groups.items()
     for member in members.split()
 }
-"""The permitted callers of each member."""
+"""The permitted callers of each member: any thread may read a property that has no other row."""
 
 AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at=0.0)
 
@@ -154,18 +147,6 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "Transaction.commit": lambda t: t.delete("/never").commit(),
 }
 """How to call the members that take arguments."""
-
-
-def public_classes() -> Iterator[type]:
-    """The classes whose objects belong to a client: neither values, errors nor protocols."""
-    for module in (aiolead, aiolead.types):
-        for name in module.__all__:
-            kind = getattr(module, name)
-            if not inspect.isclass(kind) or issubclass(kind, (BaseException, enum.Enum)):
-                continue
-            is_value = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
-            if not is_value and not getattr(kind, "_is_protocol", False):
-                yield kind
 
 
 def members_of(kind: type) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Every recipe, cancelled at every await, in every way there is: nothing is left behind.
 
 No znode, no watch, no task of a cancelled client stays, others get their turn, and the object is as
-good as new. How it is cancelled: see `recipes/cancelling.py`. A new recipe has a row in `HELD`,
-`KEPT`, `FOLLOWED` or `DONE` of `kit/every_recipe.py`, and one in `MORE` for each other verb.
+good as new. How it is cancelled: see `recipes/cancelling.py`. A recipe has its row in
+`kit/every_recipe.py`; `MORE` has what takes several of its verbs, or several clients.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ from kit.every_recipe import (
     FOLLOWED,
     HELD,
     KEPT,
+    RECIPES,
     Done,
     Followed,
     Held,
+    Recipe,
     calls_taken,
     rate_limit,
 )
@@ -152,6 +154,16 @@ def doing(what: Done) -> Use:
     return Use(lambda c, p: partial(what.do, c, p), lambda do: do())
 
 
+def calling(recipe: Recipe) -> Use:
+    """Its calls, one after the other."""
+
+    async def call_all(thing: Any) -> None:
+        for call in recipe.calls.values():
+            await call(thing)
+
+    return Use(recipe, call_all)
+
+
 # --- other verbs ---------------------------------------------------------------------------------
 
 
@@ -224,11 +236,6 @@ def gate(client: Client, path: str) -> Barrier:
 async def open_and_close(barrier: Barrier) -> None:
     await barrier.set()
     await barrier.remove()
-
-
-async def pass_barrier(barrier: Barrier) -> None:
-    await open_and_close(barrier)
-    await barrier.wait()
 
 
 class Adder:
@@ -430,7 +437,6 @@ MORE: dict[str, Use] = {
         ends_items=True,
     ),
     "TaskBoard.result": Use(TaskBoard, result),
-    "Barrier": Use(gate, pass_barrier),
     "Barrier.wait": Use(gate, lambda barrier: barrier.wait(), beside=Use(gate, open_and_close)),
     "DoubleBarrier of two": meeting("one", beside=meeting("other")),
     "Counter below a lock": Use(Adder, lambda adder: adder.add()),
@@ -446,6 +452,7 @@ USES: dict[str, Use] = {
     **{name: holding(scene, name) for name, scene in (HELD | KEPT).items()},
     **{f"observing {name}": following(what) for name, what in FOLLOWED.items()},
     **{f"doing {name}": doing(what) for name, what in DONE.items()},
+    **{f"calling {name}": calling(recipe) for name, recipe in RECIPES.items() if recipe.calls},
     **MORE,
 }
 

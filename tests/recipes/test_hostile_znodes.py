@@ -9,18 +9,28 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 from kit.clients import PATIENCE, connect
-from kit.every_recipe import AN_INSTANCE, DONE, HELD, KEPT, Held
+from kit.every_recipe import (
+    AN_INSTANCE,
+    DONE,
+    FOLLOWED,
+    HELD,
+    KEPT,
+    RECIPES,
+    Followed,
+    Held,
+    Recipe,
+)
 from parsing.hostile_data import ALLOWED_NAMES, DATA_CASES
 from recipes.blocks import enter
 
 from aiolead import (
     AioleadError,
-    Barrier,
     Client,
     Condition,
     Config,
@@ -251,6 +261,31 @@ def make_znodes(client: Client) -> Awaitable[object]:
     return client.ensure_path(f"{PATH}/a/b")
 
 
+def called(recipe: Recipe) -> Use:
+    """Calls one after the other, of one object."""
+    objects: dict[Client, Any] = {}
+
+    def call(verb: Callable[[Any], Awaitable[object]], client: Client) -> Awaitable[object]:
+        if client not in objects:
+            objects[client] = recipe(client, PATH)
+        return verb(objects[client])
+
+    return doing(*(partial(call, verb) for verb in recipe.calls.values()))
+
+
+def seeing(what: Followed) -> Use:
+    """Another client changes what is followed, before it is attacked."""
+
+    async def use(client: Client, helper: Client, attack: Attack) -> None:
+        async with documented(), what.change(helper, PATH) as change:
+            await change(1)
+            async with documented(), what.observe(client, PATH):
+                await attack()
+                await seen(client)
+
+    return use
+
+
 def calls(make: Callable[[Client, str], Any], *verbs: str) -> Use:
     """Calls methods without arguments."""
     return doing(*(lambda c, verb=verb: getattr(make(c, PATH), verb)() for verb in verbs))  # type: ignore[misc]
@@ -266,6 +301,8 @@ USES: dict[str, Use] = {
         f"{name}, done": doing(lambda c, d=done: d.do(c, PATH), lambda c, d=done: d.count(c, PATH))  # type: ignore[misc]
         for name, done in DONE.items()
     },
+    **{f"{name}, seen": seeing(what) for name, what in FOLLOWED.items()},
+    **{f"{name}, called": called(recipe) for name, recipe in RECIPES.items() if recipe.calls},
     "observe_data": following(lambda c: c.observe_data(PATH), make_znodes),
     "observe_children": following(lambda c: c.observe_children(PATH), make_znodes),
     "TreeCache": following(lambda c: TreeCache(c, PATH), make_znodes),
@@ -309,7 +346,6 @@ USES: dict[str, Use] = {
         lambda c: config(c).history(),
         lambda c: config(c).rollback(1),
     ),
-    "Barrier": calls(Barrier, "set", "wait", "remove"),
     "Condition": doing(wait_for_a_condition, notify, lambda c: Condition(c, PATH).waiters()),
     "Semaphore": doing(
         lambda c: Semaphore(c, PATH, 2).set_limit(3),
