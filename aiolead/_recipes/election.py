@@ -53,6 +53,7 @@ from .recipe import (
     checked_number,
     checked_pause,
     checked_revocation,
+    checked_wait,
 )
 from .term import PATIENCE, HandOver, Term, report_ready
 from .view import LatestValue, Observation, Reading, View, plain
@@ -640,12 +641,12 @@ class Election(HoldingRecipe[Term]):
             ConnectionLossError: the connection was lost before all answers came; ask again.
             ServerError: the server's answer to the write, such as `NoAuthError`.
         """
-        queue = self._queue
+        queue, wait = self._queue, checked_wait(timeout)
         if successor is None:
             return await queue.revoke()
         hand_over = HandOver.to(queue, successor, may_lead=True)
         # Those that were before it: it may lead by now.
-        return await queue.ask((await hand_over.prepared(timeout)).holders)
+        return await queue.ask((await hand_over.prepared(wait)).holders)
 
     async def leader(self) -> Participant | None:
         """The leader, the first of several; None if there is none. May lag, as `Lock.holders`."""

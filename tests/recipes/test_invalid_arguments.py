@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from kit.clients import in_memory
+from kit.every_recipe import RECIPES, Recipe
 
 import aiolead
 from aiolead import Client
@@ -134,7 +135,6 @@ ROWS: dict[str, list[Row]] = {
         *((lambda c, key=key: aiolead.Once(c, PATH).claim(key), "key: ") for key in BAD_KEYS),
         *((lambda c, key=key: aiolead.Once(c, PATH).try_claim(key), "key: ") for key in BAD_KEYS),
     ],
-    "Barrier": each(aiolead.Barrier, [{"path": "/"}]),
     "DoubleBarrier": [
         *each(aiolead.DoubleBarrier, [{"path": "/"}], count=2),
         *each(aiolead.DoubleBarrier, [{"count": n} for n in (0, -1, True, 1.5)]),
@@ -266,17 +266,63 @@ ROWS: dict[str, list[Row]] = {
         (lambda c: aiolead.Counter(c, PATH, codec=INT).set(2**31), "value"),
         (lambda c: aiolead.Counter(c, PATH, codec=INT).compare_and_set(0, 2**31), "new"),
     ],
-    "TreeCache": each(aiolead.TreeCache, [{"max_nodes": 0}, {"select": 1}, {"path": "tree"}]),
 }
+
+
+COMMON: dict[str, list[Any]] = {
+    "client": [object(), None],
+    "path": ["/", "relative", "/a//b", 7],
+    "acl": [[], 7, aiolead.ACL.world(), [7]],
+    "codec": [int],
+    "identity": ["", 7],
+    "on_disconnect": ["never"],
+    "on_invalid": [1],
+    "on_revocation": ["keep"],
+    "rng": [1],
+    "timeout": [-1, "soon", float("nan")],
+}
+"""Invalid values of arguments that several recipes have; the row of a recipe may have others."""
+
+
+def constructions(recipe: Recipe) -> Iterator[Row]:
+    """One row for each invalid argument that the recipe is made with."""
+    parameters = inspect.signature(recipe.make).parameters
+    for name, values in {**COMMON, **recipe.refuses}.items():
+        for value in values if name in parameters else ():
+            given = {"path": PATH, **recipe.arguments, name: value}
+            yield lambda c, given=given: recipe.make(**{"client": c, **given}), name  # type: ignore[misc]
+
+
+def method_calls(thing: Any) -> Iterator[Row]:
+    """One row for each invalid argument of a public method that needs no other argument."""
+    for method, function in inspect.getmembers(thing, inspect.ismethod):
+        parameters = {} if method.startswith("_") else inspect.signature(function).parameters
+        if any(each.default is each.empty for each in parameters.values()):
+            continue
+        for name in COMMON.keys() & parameters.keys():
+            for value in COMMON[name]:
+                yield lambda _, call=function, given={name: value}: call(**given), name  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+async def test_invalid_common_argument_is_refused_before_anything_is_sent(name: str) -> None:
+    recipe = RECIPES[name]
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        rows = [*constructions(recipe), *method_calls(recipe(client, PATH))]
+        await check_refusals(server, client, rows)
 
 
 @pytest.mark.parametrize("recipe", ROWS)
 async def test_invalid_argument_is_refused_before_anything_is_sent(recipe: str) -> None:
     async with EmbeddedServer() as server, in_memory(server) as client:
-        before = server.packets_in
-        for call, named in ROWS[recipe]:
-            with pytest.raises(ConfigurationError, match=f"^{named}"):
-                result = call(client)
-                if inspect.isawaitable(result):
-                    await result
-        assert server.packets_in == before
+        await check_refusals(server, client, ROWS[recipe])
+
+
+async def check_refusals(server: EmbeddedServer, client: Client, rows: Iterable[Row]) -> None:
+    before = server.packets_in
+    for call, named in rows:
+        with pytest.raises(ConfigurationError, match=f"^{named}"):
+            result = call(client)
+            if inspect.isawaitable(result):
+                await result
+    assert server.packets_in == before
