@@ -10,6 +10,7 @@ import pytest
 from assurance.interop.kazoo_peer import Kazoo
 from assurance.interop.peers import PATIENCE, Connect
 from kit.clients import eventually, joined, names
+from recipes.blocks import Holder
 
 from aiolead import Barrier, Client, Counter, DoubleBarrier, Lock, Semaphore
 from aiolead.paths import parent
@@ -40,23 +41,17 @@ async def test_permits_are_shared_with_kazoo(client: Client, hosts: str) -> None
             assert not waiting.is_done
         assert await waiting.wait()
         # And one of ours for theirs; another one of theirs is behind us in the line.
-        holds, leave = anyio.Event(), anyio.Event()
-
-        async def hold() -> None:
-            async with ours:
-                holds.set()
-                await leave.wait()
-
+        holder = Holder(ours)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(hold)
+            tasks.start_soon(holder)
             await joined(client, f"{PATH}-__lock__", 1)
-            assert not holds.is_set()
+            assert not holder.has_entered
             await kazoo.do(theirs.release)
-            await holds.wait()
+            await holder.entered.wait()
             again = kazoo.begin(lambda: theirs.acquire(timeout=PATIENCE))
             await joined(client, f"{PATH}-__lock__", 1)
             assert not again.is_done
-            leave.set()
+            holder.may_leave.set()
         assert await again.wait()
         assert await ours.available() == 0
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 from assurance.simulation.ensemble_model import Stage
+from recipes.blocks import enter
 
 from aiolead import Config, ExclusiveLock, Lock, NoNodeError, TaskBoard
 from aiolead.errors import BadVersionError
@@ -65,12 +66,7 @@ def test_lost_create_is_found_before_it_is_committed(
             for server in stage.ensemble.servers:
                 server.disk_delay = SLOW
             async with anyio.create_task_group() as tasks:
-
-                async def hold() -> None:
-                    async with Lock(client, PATH):
-                        pass
-
-                tasks.start_soon(hold)
+                tasks.start_soon(enter, Lock(client, PATH))
                 await anyio.sleep(SLOW / 10)  # the leader has proposed it
                 (left,) = (s for s in (first, second) if client.session_id in s.attached())
                 moved_to = second if left is first else first
