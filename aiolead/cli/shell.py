@@ -7,6 +7,7 @@ import re
 import shlex
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields, replace
@@ -370,10 +371,24 @@ def _ended_by_signals() -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
         raise _Ended(number)
 
+    def repeat(dropped: sys.UnraisableHookArgs) -> None:
+        """Send the signal again whose handler ran in a finalizer, where Python drops exceptions."""
+        if isinstance(dropped.exc_value, _Ended):
+            number = dropped.exc_value.number
+            threading.Timer(_REPEATED_AFTER, os.kill, (os.getpid(), number)).start()
+        else:
+            hook(dropped)
+
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, end) for number in numbers}
+    hook, sys.unraisablehook = sys.unraisablehook, repeat
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+_REPEATED_AFTER = 0.01
+"""In seconds: by then the finalizer has ended. Otherwise the signal is sent once more."""

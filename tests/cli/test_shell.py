@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 from anyio.from_thread import BlockingPortal
 from kit.checks import until
-from kit.cli import WITHIN, OnTerminal, Run, environment, fails, objects
+from kit.cli import WITHIN, Command, OnTerminal, Run, environment, fails, objects
 from kit.raw_client import RawClient
 
 from aiolead.cli.app import SHOWN, app
@@ -202,6 +202,30 @@ def test_signal_ends_the_shell_and_its_session(
     os.kill(shell.process.pid, number)
     assert shell.finish() == 128 + number
     assert not server.sessions()
+
+
+FINALIZED = """
+import os, signal, time
+from aiolead.cli.shell import _Ended, _ended_by_signals
+
+class Finalized:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+try:
+    with _ended_by_signals():
+        Finalized()
+        time.sleep(600)
+except _Ended as ended:
+    print("ended by", ended.number)
+"""
+
+
+def test_signal_during_a_finalizer_ends_the_shell() -> None:
+    """Python drops an exception that is raised there, also that of a handler of signals."""
+    with Command(code=FINALIZED) as program:
+        program.out.expect(f"ended by {int(signal.SIGTERM)}")
+        assert (program.finish(), program.err.rest()) == (0, [])
 
 
 def test_editor_runs_in_the_shell(server: ThreadedServer, tmp_path: Path) -> None:
