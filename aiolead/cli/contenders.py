@@ -52,7 +52,7 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
         objects, rows = [_as_json(one) for one in found], [_row(one) for one in found]
         common.show_table(objects, _HEADINGS, rows, right=("place", "token"))
         if not found:
-            hint = " (aiolead top --once shows other recipes)" if names else ""
+            hint = f" (aiolead top --once {path} shows what is below)" if names else ""
             common.note(f"nobody contends for {path}{hint}")
         said = sorted({one.place.leaders or 1 for one in found})
         if not is_semaphore and len(said) > 1:

@@ -417,6 +417,16 @@ async def test_unreadable_contender_may_be_a_ghost() -> None:
             ]
 
 
+def test_path_above_queues_is_no_broken_queue(run: Run, somewhere: str) -> None:
+    """The paths below it are no contenders that other libraries would fail at."""
+    with kazoo_client(somewhere, {"/locks/a/_c_x-lock-": b"one", "/locks/readme": b""}):
+        found, _ = examine(run, "/locks")
+    (path,) = found["path"]
+    assert path["text"] == "/locks: nobody contends for it; it has 2 children"
+    assert "`aiolead top --once`" in path["advice"]
+    assert "queue" not in found
+
+
 def test_recipes_without_contenders_are_named(run: Run, somewhere: str) -> None:
     znodes = {
         "/nightly/2026-11-20": b"__DONE__host-1:3",

@@ -260,7 +260,7 @@ async def test_every_recipe_in_use_is_recognized(hosts: str) -> None:
 def test_queue_of_items_has_no_contenders(run: Run, somewhere: str) -> None:
     with kazoo_client(somewhere, {"/q/queue-0000000000": b"item"}):
         pass
-    nobody = "aiolead: nobody contends for /q (aiolead top --once shows other recipes)"
+    nobody = "aiolead: nobody contends for /q (aiolead top --once /q shows what is below)"
     assert run("contenders /q") == (0, [], [nobody])
     findings = report(run, "doctor", "/q")[:-1]
     assert not any(one["check"] == "ghost" for one in findings)

@@ -112,6 +112,11 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         advice = "`aiolead top --once` with this path shows queues and other recipes"
         found = Level.NOTE.finding("path", text, advice, path=path, contenders=0)
         return [QueueLook(path, [found])]
+    if has_none and await _is_above_others(client, path, names):
+        text = f"{path}: nobody contends for it; it has {_children(names)}"
+        advice = "`aiolead top --once` with this path shows who contends below it"
+        found = Level.NOTE.finding("path", text, advice, path=path, contenders=0)
+        return [QueueLook(path, [found])]
     known = {place.name for place in places if place.layout}
     held = holders_of(queue)
     text = f"{path}: {render.plural(len(queue), 'contender')}{', ' if held else ''}{held}"
@@ -124,6 +129,17 @@ async def look_at(client: Client, path: str, *, is_top: bool = True) -> list[Que
         *(_unreadable(one) for one in queue if one.stat is None),
     ]
     return [QueueLook(path, findings, [one for one in queue if one.stat is not None])]
+
+
+async def _is_above_others(client: Client, path: str, names: Sequence[str]) -> bool:
+    """Whether a child has children, which no contender has."""
+    paths = [join(path, name) for name in names[:MOST_READ]]
+    looks = [look async for _, look in read_each(paths, client.exists)]
+    return any(isinstance(look, Stat) and look.num_children for look in looks)
+
+
+def _children(names: Sequence[str]) -> str:
+    return "1 child" if len(names) == 1 else f"{len(names):,} children"
 
 
 async def _other_recipe(
