@@ -17,6 +17,7 @@ import stat
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,9 @@ def _with_dashes(content: Mapping[str, Any]) -> dict[str, Any]:
 def _check(path: Path, content: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:
     for name, value in content.items():
         if name not in known:
-            raise ConfigurationError(f"--config: {path}: {where}{name}: there is no such option")
+            close = "".join(f": {each}?" for each in get_close_matches(name, known, n=1))
+            why = f"there is no such option{close}"
+            raise ConfigurationError(f"--config: {path}: {where}{name}: {why}")
         if not isinstance(value, str | int | float):
             # Not shown: it may be, or contain, a password.
             raise ConfigurationError(f"--config: {path}: {where}{name}: must be text or a number")

@@ -14,6 +14,7 @@ from ..errors import (
     ConfigurationError,
     ConnectFailed,
     InvalidACLError,
+    MixedLayoutError,
     NoAuthError,
     NoNodeError,
     NotEmptyError,
@@ -122,6 +123,8 @@ def complaint(error: BaseException, command: str = "") -> str:
             return f"{text} (--auth begins with a scheme, such as digest:USER:PASSWORD)"
         case AuthFailedError():
             return f"{text} (are --auth and --sasl right?)"
+        case MixedLayoutError():
+            return text.replace("changing_from=", "--changing-from ")
         case InvalidACLError():
             scheme = "the servers must know any other scheme"
             return f"{text} (auth:: needs --auth, --sasl or --tls-cert; {scheme})"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
 
 from .. import Client, Config, Election, Lock, ReadWriteLock, admin
-from ..errors import ConfigurationError, HandOverTimeout
+from ..errors import ConfigurationError, HandOverTimeout, NoAuthError, NoNodeError
 from ..model import Quota
 from ..types import Layout
 from . import exits, render
@@ -123,11 +125,15 @@ def ephemerals(
         common: Where to connect.
     """
     check_range(1, limit=limit)
+    wanted = None if session is None else session.lower()
+    if wanted is not None and not re.fullmatch("0x[0-9a-f]{1,16}", wanted):
+        why = f"must be as in 0x1000a3b5c7d0003, not {session!r}"
+        raise ConfigurationError(f"--session: {why}")
 
     async def work(client: Client) -> None:
         async for each, stat, _ in walk(client, path, limit):
             owner = stat.ephemeral_owner if stat is not None else 0
-            if owner and session in (None, render.hexadecimal(owner)):
+            if owner and wanted in (None, render.hexadecimal(owner)):
                 shown = render.hexadecimal(owner)
                 common.show({"path": each, "session": shown}, f"{shown}  {render.escaped(each)}")
 
@@ -187,6 +193,9 @@ def quota(
             await admin.set_quota(client, path, replace(before[0], **named) if before else wanted)
         found = await admin.get_quota(client, path)
         if found is None:
+            with suppress(NoAuthError):  # it is there
+                if await client.exists(path) is None:
+                    raise NoNodeError(path)
             common.show({"path": path, "quota": None}, "no quota")
             return
         present, usage = found
@@ -275,6 +284,8 @@ def config_get(path: ZnodePath, key: str = "", /, *, common: Common = COMMON) ->
         keys = {name: render.data_as_json(value) for name, value in chosen.items()}
         lines = [f"{name} = {render.preview(value)}" for name, value in sorted(chosen.items())]
         common.show({"version": found.version, "keys": keys}, *lines)
+        if not found.version:
+            common.note(f"no configuration was published at {path}")
 
     return common.with_client(work)
 
@@ -326,7 +337,10 @@ def config_history(path: ZnodePath, /, *, common: Common = COMMON) -> int:
 
     async def work(client: Client) -> None:
         sync_before(client, path)
-        for one in await Config(client, path).history():
+        versions = await Config(client, path).history()
+        if not versions:
+            common.note(f"no configuration was published at {path}")
+        for one in versions:
             moment = render.moment(one.time)
             about = {"version": one.version, "time": moment, "identity": one.identity}
             who = render.escaped(one.identity)

@@ -132,7 +132,8 @@ class Basics:
     """The event loop."""
 
     config: Annotated[Path | None, _variable("CONFIG", group=_RUNNING)] = None
-    """The configuration file, in TOML. Default: ~/.config/aiolead/config.toml, else
+    """The configuration file, in TOML, with options by their names, such as hosts = "zk1,zk2"; a
+    table [run] is for aiolead run alone. Default: ~/.config/aiolead/config.toml, else
     /etc/aiolead/config.toml, if there is one."""
 
     @property

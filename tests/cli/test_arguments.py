@@ -481,6 +481,8 @@ def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
     login = "(--auth or --sasl logs in; aiolead acl shows who may do what)"
     assert complaint(refused, "get") == f"{text} {login}"
     assert complaint(refused, "members") == f"{text} (by default, only the servers' super user may)"
+    mixed = errors.MixedLayoutError("/a/b", "start the new ones with changing_from=1")
+    assert complaint(mixed, "run").endswith("start the new ones with --changing-from 1")
     with RawClient(somewhere) as client:
         client.create("")
     no_parent = "aiolead: the parent of the new znode is missing: /a/b (--parents creates it)"

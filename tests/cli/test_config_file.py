@@ -72,8 +72,8 @@ def test_user_without_a_home(configured: Run, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("hostz = 'x'", "hostz: there is no such option"),
-        ("[ls]\nhostz = 'x'", "[ls] hostz: there is no such option"),
+        ("hostz = 'x'", "hostz: there is no such option: hosts?"),
+        ("[ls]\nhostz = 'x'", "[ls] hostz: there is no such option: hosts?"),
         ("path = '/x'", "path: there is no such option"),
         ("config = '/x'", "config: there is no such option"),
         ("ls = 'x'", "ls: must be a table"),

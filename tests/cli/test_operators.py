@@ -171,6 +171,17 @@ def test_quota_is_set_shown_and_deleted(run: Run, hosts: str) -> None:
     assert run("quota /app --delete --count 3")[0] == 2
 
 
+def test_mistyped_paths_and_sessions_are_reported(run: Run, somewhere: str) -> None:
+    run("create / -p")
+    assert run("quota /typo") == fails("no such znode: /typo")
+    nothing = "no configuration was published at /typo"
+    assert run("config get /typo") == prints(err=nothing)
+    assert run("config history /typo") == prints(err=nothing)
+    wanted = "must be as in 0x1000a3b5c7d0003, not 'typo'"
+    assert run("ephemerals --session typo") == fails(f"--session: {wanted}", code=2)
+    assert run("ephemerals --session 0X1A") == prints()
+
+
 def test_members_of_a_standalone_server(run: Run, somewhere: str) -> None:
     assert run("members") == (0, [], ["aiolead: the servers have no configuration of an ensemble"])
     assert run("members --remove 3") == fails("reconfiguration is switched off: /zookeeper/config")
