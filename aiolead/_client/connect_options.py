@@ -16,7 +16,7 @@ from anyio.abc import ByteStream
 from .._session.timing import SHORTEST
 from .._util.escaping import described
 from .._util.host_tasks import in_ordinary_task
-from .._wire.framing import DEFAULT_MAX_FRAME
+from .._wire.jute import DEFAULT_MAX_FRAME
 from .._wire.versions import Engine, Version, parse_engine, parse_version
 from ..errors import ConfigurationError
 from ..events import EventSink

@@ -11,8 +11,7 @@ from math import inf
 
 from .._util.escaping import in_seconds
 from .._wire.codes import XID_AUTH, XID_SASL, OpCode, server_error
-from .._wire.framing import encode_request
-from .._wire.jute import Reader
+from .._wire.jute import Reader, encode_request
 from .._wire.replies import ReplyHeader, TokenReply
 from .._wire.requests import AuthPacket, Sasl
 from ..errors import (

@@ -30,15 +30,18 @@ from .._wire.codes import (
     XID_PING,
     XID_SET_WATCHES,
 )
-from .._wire.framing import (
+from .._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse, check_protocol
+from .._wire.jute import (
+    BYTES_AN_ELEMENT,
+    HEADER_SIZE,
     PING,
     REQUEST_HEADER,
     FrameReader,
+    Reader,
+    ReplyReader,
     encode_record,
     encode_request,
 )
-from .._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse, check_protocol
-from .._wire.jute import BYTES_AN_ELEMENT, HEADER_SIZE, Reader, ReplyReader
 from .._wire.long_frames import LONG, LongFrame, LongReader, Steps
 from .._wire.replies import WatcherEvent
 from .._wire.requests import SetWatches

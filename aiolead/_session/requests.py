@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from .._util.escaping import in_seconds
 from .._util.internal_errors import internal_error
 from .._wire.codes import OpCode, op_name, server_error
-from .._wire.framing import REQUEST_HEADER, request_header
-from .._wire.jute import Reader
+from .._wire.jute import REQUEST_HEADER, Reader, request_header
 from .._wire.long_frames import LongReader, Steps
 from .._wire.replies import (
     CreateReply,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.escaping import get_logger, in_seconds
 from .._wire.codes import OpCode, op_name
-from .._wire.framing import REQUEST_HEADER
+from .._wire.jute import REQUEST_HEADER
 from ..errors import Outcome, RequestRefusedError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """ZooKeeper's wire protocol: bytes to records and back. No I/O, no clock.
 
-framing, jute             frames and whole packets; values, and records made of values
+jute                      values, records made of values, and frames with packets in them
 long_frames               long answers, decoded in steps
 requests, replies         the records of `zookeeper.jute`, written and read by both sides
 handshake                 the records that open a connection

@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 
 from .._wire.codes import OpCode
 from .._wire.config_text import format_config, parse_config
-from .._wire.framing import DEFAULT_MAX_FRAME
+from .._wire.jute import DEFAULT_MAX_FRAME
 from .._wire.versions import Feature
 from ..errors import ConfigurationError, RemoteWireError, UsageError
 from ..paths import format_host

@@ -10,9 +10,8 @@ from kit.clients import hooked
 
 import aiolead
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import FrameReader, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader, Record
+from aiolead._wire.jute import FrameReader, Reader, Record, encode_record, encode_reply
 from aiolead._wire.replies import DataReply, NumberReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import Stat

@@ -23,9 +23,8 @@ from aiolead._client.fast.asyncio_carrier import LoopCarrier
 from aiolead._client.fast.trio_carrier import TrioCarrier
 from aiolead._session import machine as machines
 from aiolead._wire import long_frames
-from aiolead._wire.framing import FrameReader, encode_reply
 from aiolead._wire.handshake import ConnectRequest
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import FrameReader, Reader, encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RequestHeader
 from aiolead.model import EventType

@@ -19,8 +19,8 @@ from kit.virtual_time import embedded, passes, settled, virtually
 import aiolead
 from aiolead import Client, CreateMode
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import encode_record, encode_reply, frame
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

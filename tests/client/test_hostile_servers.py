@@ -25,9 +25,8 @@ import aiolead
 from aiolead import SASL, Auth, CreateMode, admin
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
 from aiolead._wire.config_text import MAX_SERVERS
-from aiolead._wire.framing import encode_record, encode_reply, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Record
+from aiolead._wire.jute import Record, encode_record, encode_reply, frame
 from aiolead._wire.replies import (
     ChildrenReply,
     CreateReply,

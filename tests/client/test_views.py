@@ -19,7 +19,7 @@ import aiolead
 from aiolead import ACL, Auth, Client
 from aiolead._recipes import errors as error_policy
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_reply
+from aiolead._wire.jute import encode_reply
 from aiolead._wire.replies import NamesReply, ReplyHeader, StatReply
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (

@@ -16,9 +16,8 @@ import pytest
 import aiolead
 from aiolead import CreateMode, Lock
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode, server_error
-from aiolead._wire.framing import FrameReader, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import FrameReader, Reader, Writer, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import (
     CloseSession,

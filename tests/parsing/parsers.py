@@ -36,7 +36,7 @@ from aiolead._session.authentication import Exchange
 from aiolead._util import contender_names as kinds
 from aiolead._util.parsing import MalformedError
 from aiolead._wire import config_text as config
-from aiolead._wire import digest_md5, framing, handshake, replies, versions
+from aiolead._wire import digest_md5, handshake, jute, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
 from aiolead._wire.jute import Reader, Record, ReplyReader, Writer
 from aiolead._wire.long_frames import LongFrame, LongReader
@@ -431,8 +431,8 @@ PARSERS: tuple[Parser, ...] = (
         "_wire.long_frames: LongReader.texts_in_steps LongReader._texts_at_hand", raises=_WIRE,
     ),
     of_server(
-        "frames", lambda data: list(framing.FrameReader(framing.DEFAULT_MAX_FRAME).frames(data)),
-        "_wire.framing: FrameReader.frames FrameReader._split other_protocol", raises=_WIRE,
+        "frames", lambda data: list(jute.FrameReader(jute.DEFAULT_MAX_FRAME).frames(data)),
+        "_wire.jute: FrameReader.frames FrameReader._split other_protocol", raises=_WIRE,
     ),
     of_server(
         "the header of a reply", lambda data: ReplyReader(1 << 20).open(data),

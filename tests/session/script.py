@@ -15,9 +15,8 @@ from aiolead._session.watches import WatchKind, WatchSlot
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, OpCode
 from aiolead._wire.config_text import CONFIG_PATH
-from aiolead._wire.framing import FrameReader, encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader, Record
+from aiolead._wire.jute import FrameReader, Reader, Record, encode_record, encode_reply
 from aiolead.errors import AioleadError, LossReason, NoNodeError, Outcome, SessionExpiredError
 from aiolead.model import EventType, SessionState, Stat, WatchEvent
 

@@ -10,9 +10,8 @@ from session.script import NO_NODE, PASSWORD, START, Script, connected, failure_
 
 from aiolead._session.requests import MAX_XID, WRITE, Call
 from aiolead._wire.codes import XID_AUTH, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import FrameReader, encode_record, frame
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import FrameReader, Reader, encode_record, frame
 from aiolead._wire.requests import Check, Multi
 from aiolead.errors import (
     ConnectionLossError,

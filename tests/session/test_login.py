@@ -9,7 +9,7 @@ from session.script import PASSWORD, Script, connected, failure_of
 
 from aiolead._session.requests import Call
 from aiolead._wire.codes import XID_AUTH, XID_SASL, OpCode
-from aiolead._wire.framing import encode_reply
+from aiolead._wire.jute import encode_reply
 from aiolead._wire.replies import ReplyHeader, TokenReply
 from aiolead._wire.requests import AuthPacket, Sasl
 from aiolead.errors import (

@@ -12,8 +12,7 @@ from aiolead._session import machine as machines
 from aiolead._session.requests import Call
 from aiolead._wire import long_frames
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_reply, frame
-from aiolead._wire.jute import Reader, int_bytes, text_bytes
+from aiolead._wire.jute import Reader, encode_reply, frame, int_bytes, text_bytes
 from aiolead._wire.long_frames import LongReader
 from aiolead._wire.replies import DataReply, NamesReply, ReplyHeader
 from aiolead.errors import AnswerTooLargeError, RemoteWireError, UnreadableTextError

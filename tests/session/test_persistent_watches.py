@@ -12,7 +12,7 @@ from aiolead._session.streams import StreamSlot, ancestors
 from aiolead._session.watches import CHUNK
 from aiolead._wire import replies, requests
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, AddWatchMode, OpCode, WatcherType
-from aiolead._wire.framing import encode_reply
+from aiolead._wire.jute import encode_reply
 from aiolead.errors import (
     AuthFailedError,
     ClientClosedError,

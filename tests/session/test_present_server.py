@@ -11,9 +11,8 @@ from aiolead._session.present_server import LOSSES, PresentServer
 from aiolead._session.requests import WRITE, Call, close_call, multi_call, no_result
 from aiolead._session.suspects import SHORT
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_record
 from aiolead._wire.handshake import ConnectResponse
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import Reader, encode_record
 from aiolead._wire.replies import PathReply
 from aiolead._wire.requests import Check, Create, Multi, RemoveWatches
 from aiolead._wire.versions import ANY, Engine, Feature, Release, release_in

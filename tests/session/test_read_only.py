@@ -12,8 +12,8 @@ from session.script import PASSWORD, STAT, Script, Watcher
 from aiolead._session.requests import UNPROVEN_WRITE, Call
 from aiolead._session.watches import WatchKind
 from aiolead._wire.codes import REFUSED_READ_ONLY, OpCode
-from aiolead._wire.framing import encode_record, encode_reply
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import encode_record, encode_reply
 from aiolead._wire.replies import ReplyHeader, StatReply
 from aiolead.errors import NotReadOnlyError, RemoteWireError, SessionExpiredError
 from aiolead.model import Auth, EventType

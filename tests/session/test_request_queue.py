@@ -25,8 +25,7 @@ from aiolead._session.suspects import (
     Suspects,
 )
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import FrameReader
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import FrameReader, Reader
 from aiolead._wire.requests import RequestHeader
 from aiolead.errors import (
     AioleadError,

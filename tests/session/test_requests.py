@@ -9,8 +9,7 @@ from session.script import NO_NODE, START, STAT, Script, Watcher, connected, fai
 
 from aiolead._session.requests import MAX_XID, Call
 from aiolead._wire.codes import XID_AUTH, XID_EVENT, XID_PING, XID_SET_WATCHES, OpCode
-from aiolead._wire.framing import encode_reply, frame
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import Reader, encode_reply, frame
 from aiolead._wire.replies import DataReply, ReplyHeader
 from aiolead.errors import (
     ConnectionLossError,

@@ -9,7 +9,7 @@ from session.script import NO_NODE, READS, Packet, Script, Watcher, connected
 
 from aiolead._session.watches import CHUNK, WatchKind
 from aiolead._wire.codes import XID_EVENT, XID_SET_WATCHES, OpCode, WatcherType
-from aiolead._wire.framing import encode_reply
+from aiolead._wire.jute import encode_reply
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import RemoveWatches
 from aiolead.errors import ConnectionLossError, SessionExpiredError, UsageError

@@ -8,8 +8,7 @@ from kit.raw_client import Request
 from testing.wire_core import NEW_SESSION, Talk
 
 from aiolead._wire.codes import XID_PING, OpCode, server_error
-from aiolead._wire.framing import encode_request
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import Reader, encode_request
 from aiolead._wire.requests import Create
 from aiolead.model import OPEN_ACL_UNSAFE, EventType
 from aiolead.testing import EmbeddedServer

@@ -8,9 +8,8 @@ from typing import Any
 from kit.raw_client import Request
 
 from aiolead._wire.codes import XID_EVENT, OpCode
-from aiolead._wire.framing import FrameReader, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import FrameReader, Reader, encode_record, encode_request
 from aiolead._wire.replies import ReplyHeader, WatcherEvent
 from aiolead._wire.requests import Create
 from aiolead.model import ACL, OPEN_ACL_UNSAFE, EventType

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aiolead._wire.framing import DEFAULT_MAX_FRAME, FrameReader, frame
+from aiolead._wire.jute import DEFAULT_MAX_FRAME, FrameReader, frame
 from aiolead.errors import RemoteWireError
 
 PAYLOADS = st.lists(st.binary(max_size=40), max_size=8)

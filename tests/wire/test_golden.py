@@ -14,7 +14,7 @@ from wire.records import GOLDEN_RECORDS, HANDSHAKE, decode, encode
 
 from aiolead._wire import codes, replies, requests
 from aiolead._wire.codes import OpCode, WatcherType
-from aiolead._wire.framing import FrameReader
+from aiolead._wire.jute import FrameReader
 
 # Written by ZooKeeper 3.8.0; tests/assurance/golden/GoldenZooKeeper.java has the values.
 GOLDEN = json.loads((FOLDER / "zookeeper-3.8.0.json").read_text())

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from aiolead._wire import long_frames, replies
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import FrameReader, frame
-from aiolead._wire.jute import Reader, Writer, int_bytes
+from aiolead._wire.jute import FrameReader, Reader, Writer, frame, int_bytes
 from aiolead._wire.long_frames import LongFrame, LongReader, Steps
 from aiolead.errors import AnswerTooLargeError, RemoteWireError
 from aiolead.model import Stat

@@ -16,16 +16,16 @@ from wire.records import ACLS, BOOL, DATA, I32, I64, SAMPLES, STAT, STATS, TEXT,
 
 from aiolead._wire import handshake, replies, requests
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import (
+from aiolead._wire.handshake import ConnectRequest, ConnectResponse
+from aiolead._wire.jute import (
     PING,
     FrameReader,
+    Reader,
     encode_record,
     encode_reply,
     encode_request,
     frame,
 )
-from aiolead._wire.handshake import ConnectRequest, ConnectResponse
-from aiolead._wire.jute import Reader
 from aiolead.errors import LocalWireError, RemoteWireError
 from aiolead.model import ACL, Permission, Stat
 

@@ -15,9 +15,8 @@ import anyio.lowlevel
 from anyio.abc import ByteStream
 
 from ..._util.escaping import get_logger
-from ..._wire.framing import encode_record
 from ..._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse
-from ..._wire.jute import Reader
+from ..._wire.jute import Reader, encode_record
 from ..._wire.versions import NOT_SERVING, SRVR, Release, release_in
 from ...errors import RemoteWireError, TransportError
 from .host_list import HostList, Server

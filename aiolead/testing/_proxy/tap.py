@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from ..._wire.codes import XID_EVENT, OpCode
-from ..._wire.framing import FrameReader, frame
+from ..._wire.jute import FrameReader, frame
 from ...errors import RemoteWireError
 
 __all__ = [

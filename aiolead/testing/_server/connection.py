@@ -6,7 +6,7 @@ import enum
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 
-from ..._wire.framing import FrameReader
+from ..._wire.jute import FrameReader
 from .acl import Identity
 from .login import DigestLogin
 

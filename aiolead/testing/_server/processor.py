@@ -7,8 +7,7 @@ from functools import partial
 
 from ..._wire.codes import XID_EVENT, AddWatchMode, OpCode, WatcherType
 from ..._wire.config_text import CONFIG_PATH
-from ..._wire.framing import encode_reply
-from ..._wire.jute import Reader, Record
+from ..._wire.jute import Reader, Record, encode_reply
 from ..._wire.replies import NumberReply, PathReply, ReplyHeader, WatcherEvent, WhoAmIReply
 from ..._wire.requests import (
     AddWatch,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from ..._wire.codes import OpCode
-from ..._wire.framing import encode_reply, frame
 from ..._wire.handshake import NO_PASSWORD, ConnectRequest, ConnectResponse
-from ..._wire.jute import Reader, Record, Writer
+from ..._wire.jute import Reader, Record, Writer, encode_reply, frame
 from ..._wire.replies import ReplyHeader
 from ..._wire.requests import AuthPacket
 from . import acl

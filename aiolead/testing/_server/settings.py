@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..._wire.codes import OpCode
-from ..._wire.framing import DEFAULT_MAX_FRAME, REQUEST_HEADER
-from ..._wire.jute import Reader
+from ..._wire.jute import DEFAULT_MAX_FRAME, REQUEST_HEADER, Reader
 from ..._wire.requests import Multi
 from ..._wire.versions import Engine, Feature, Release, Version, parse_engine, parse_version
 from .acl import DEFAULT_SCHEMES

@@ -30,8 +30,7 @@ from kit.raw_client import PING_AFTER, Request
 from testing.wire_core import NEW_SESSION, Talk, create
 
 from aiolead._wire.codes import XID_EVENT, XID_PING, OpCode
-from aiolead._wire.framing import encode_request
-from aiolead._wire.jute import Reader, Record, Writer
+from aiolead._wire.jute import Reader, Record, Writer, encode_request
 from aiolead._wire.replies import (
     ACLReply,
     ChildrenReply,

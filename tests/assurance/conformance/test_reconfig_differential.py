@@ -8,7 +8,7 @@ import pytest
 from kit.raw_client import RawClient, version_of
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import encode_request
+from aiolead._wire.jute import encode_request
 from aiolead._wire.replies import DataReply
 from aiolead._wire.requests import AuthPacket, GetData, Reconfig
 from aiolead.model import Auth

@@ -24,8 +24,7 @@ from aiolead._wire import handshake, replies, requests, versions
 from aiolead._wire.codes import OpCode
 from aiolead._wire.config_text import format_config, parse_config
 from aiolead._wire.digest_md5 import DigestMD5
-from aiolead._wire.framing import FrameReader
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import FrameReader, Reader, Writer
 from aiolead.admin import decode_limits, decode_usage, encode_limits
 from aiolead.errors import (
     AioleadError,

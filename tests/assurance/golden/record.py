@@ -24,8 +24,7 @@ from kazoo.exceptions import KazooException
 from kazoo.security import make_acl, make_digest_acl
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import FrameReader, frame
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import FrameReader, Reader, frame
 from aiolead.testing.installation import find_installation
 from aiolead.testing.servers import BlockingServer
 

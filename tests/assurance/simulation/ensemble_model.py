@@ -10,8 +10,7 @@ from kit.raw_client import Request
 from testing.wire_core import NEW_SESSION, Talk
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import encode_request
-from aiolead._wire.jute import Reader
+from aiolead._wire.jute import Reader, encode_request
 from aiolead._wire.replies import ReplyHeader
 from aiolead._wire.requests import Check, Create, Multi
 from aiolead.model import OPEN_ACL_UNSAFE

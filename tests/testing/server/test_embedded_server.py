@@ -24,8 +24,8 @@ from testing.server.conftest import Visit
 from testing.stream_client import ENDED, StreamClient, dial
 from testing.wire_core import create
 
-from aiolead._wire.framing import PING, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest
+from aiolead._wire.jute import PING, encode_record, encode_request
 from aiolead._wire.requests import Delete, Exists, GetChildren, GetData
 from aiolead.errors import ConfigurationError, NoNodeError, UsageError
 from aiolead.model import EventType

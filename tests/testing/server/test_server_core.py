@@ -6,8 +6,8 @@ import pytest
 from testing.wire_core import Client, World, create
 
 from aiolead._wire.codes import XID_PING, OpCode
-from aiolead._wire.framing import PING, encode_record, encode_request
 from aiolead._wire.handshake import ConnectRequest
+from aiolead._wire.jute import PING, encode_record, encode_request
 from aiolead._wire.replies import DataReply, NamesReply, StatReply
 from aiolead._wire.requests import (
     AuthPacket,

@@ -8,8 +8,7 @@ import pytest
 from testing.wire_core import World, create
 
 from aiolead._wire.codes import AddWatchMode, OpCode
-from aiolead._wire.framing import frame
-from aiolead._wire.jute import Reader, Writer
+from aiolead._wire.jute import Reader, Writer, frame
 from aiolead._wire.replies import ErrorResult, MultiReadReply, NamesReply
 from aiolead._wire.requests import AddWatch, Check, Create, Exists, GetData, Multi, SetData, WhoAmI
 from aiolead._wire.versions import Engine, Feature, Version, release_in

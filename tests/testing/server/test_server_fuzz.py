@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from testing.wire_core import Client, World, create
 
 from aiolead._wire.codes import OpCode
-from aiolead._wire.framing import PING, encode_record, encode_request, frame
 from aiolead._wire.handshake import ConnectRequest
+from aiolead._wire.jute import PING, encode_record, encode_request, frame
 from aiolead._wire.requests import (
     AuthPacket,
     Check,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...._wire.framing import DEFAULT_MAX_FRAME
+from ...._wire.jute import DEFAULT_MAX_FRAME
 from ...._wire.versions import Engine, Feature, Version
 from ..._server.settings import VERSION, Settings
 from .election import FINALIZE_WAIT, FIRST_REPEAT, LAST_REPEAT
