@@ -1,4 +1,4 @@
-"""The costs of the calls in `kit.every_recipe`, and of what is held and has no table of its own.
+"""The costs of the calls in `kit.every_recipe`, and of holds that have no table of their own.
 
 The calls of a recipe are made one after the other; each is measured in its turn.
 """

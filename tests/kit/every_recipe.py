@@ -393,16 +393,16 @@ class Recipe:
     """A recipe, for the tests of all recipes.
 
     Attributes:
-        make: its class, or what makes an object of a client and a path.
+        make: its class, or a function that makes an object of a client and a path.
         arguments: the other arguments that it needs.
         held: how it is held; lost with the session, and says so.
         kept: the same, if its owner gets it again in the next session.
         followed: how it is changed and followed.
-        done: what is done again and again.
+        done: a call that is made again and again.
         variants: other ways to hold or to follow it.
         gives: blocks that give an object of a public class of its own, by the name of the class.
         calls: some of its calls, in an order in which each of them returns.
-        parses: what reads the data of its znodes, by its functions, as `module: function function`.
+        parses: its parsers of the data of znodes, by their names, as `module: function function`.
         refuses: invalid values of its own arguments, and of common ones that it treats differently.
     """
 
@@ -613,7 +613,7 @@ T = TypeVar("T")
 
 
 def _each(kind: type[T], main: Callable[[Recipe], T | None]) -> dict[str, T]:
-    """What the recipes have of one kind, by their names and those of their variants."""
+    """The rows of one kind, by the recipes' names and those of their variants."""
     found: dict[str, T] = {}
     for name, recipe in RECIPES.items():
         if (first := main(recipe)) is not None:

@@ -169,7 +169,7 @@ def recipes_in(cell: str) -> set[str]:
 
 def test_every_recipe_is_tested_and_on_the_page() -> None:
     recipes = {name for _, name in exported("__all__")}
-    recipes -= {"Held", "Phase", "ServiceInstance", "Term"}  # what recipes take and give
+    recipes -= {"Held", "Phase", "ServiceInstance", "Term"}  # values of recipes
     assert recipes == RECIPES.keys(), "a recipe has a row in tests/kit/every_recipe.py"
     rows = table("docs/reference/recipes.md", "List of recipes")
     assert recipes == set().union(*(recipes_in(row[0]) for row in rows))

@@ -20,7 +20,7 @@ READ_SIZE = 64 * 1024
 
 
 class Traffic(Protocol):
-    """What a carrier carries. Both calls are synchronous; an exception from them is a defect."""
+    """The bytes in both directions. The calls are synchronous; an exception is a defect."""
 
     def feed(self, data: bytes) -> bool:
         """Process input. If this returns True, call it with `b""` after others had their turn, and

@@ -14,7 +14,7 @@ from aiolead.types import Codec
 
 PATH = "/barriers/one"
 LOCKS = f"{PATH}/locks"
-"""Where those who wait for permits stand in line."""
+"""The queue of a semaphore."""
 
 
 # --- Semaphore and InterProcessSemaphoreV2 -------------------------------------------------------
