@@ -11,9 +11,9 @@ from assurance.simulation.ensemble_model import STEP, Client, Stage, create, sta
 
 from aiolead._wire.codes import OpCode
 from aiolead._wire.replies import DataReply, PathReply
-from aiolead._wire.requests import AuthPacket, Create, Exists, GetChildren, GetData, SetData, Sync
+from aiolead._wire.requests import Exists, GetChildren, GetData, Sync
 from aiolead._wire.versions import Engine, release_in
-from aiolead.model import ACL, EventType, Permission
+from aiolead.model import EventType
 
 
 def test_new_session_is_known_to_every_server(stage: Stage) -> None:
@@ -210,32 +210,9 @@ def test_requests_sent_with_the_handshake_are_answered(voters: int) -> None:
     assert DataReply.read(client.replies[read][1]).data == b""
 
 
-# --- what test_conformance.py compares as well, for runs without a real ensemble -----------------
-
-
 def test_client_that_has_seen_a_later_change_is_turned_away(stage: Stage) -> None:
     zxid = stage.client(stage.leader).create("/a").zxid
     assert stage.client(stage.follower, seen=zxid).session_id
     client = stage.client(stage.follower, seen=zxid + 100)
     assert client.is_closed
     assert not client.is_refused
-
-
-def test_identity_of_a_connection_applies_to_its_requests(stage: Stage, client: Client) -> None:
-    assert client.ask(AuthPacket("digest", b"me:secret")).err == 0
-    mine = (ACL(Permission.ALL, "auth", ""),)
-    assert client.ask(Create("/mine", b"x", mine, 0)).err == 0
-    assert client.ask(SetData("/mine", b"y", -1)).err == 0
-    assert stage.client(stage.follower).ask(GetData("/mine")).err == -102
-
-
-def test_malformed_write_is_answered_and_garbage_ends_the_connection(
-    stage: Stage, client: Client
-) -> None:
-    xid = client.send_raw(OpCode.CREATE2, create("/a").encode()[:-3])
-    stage.until(lambda: xid in client.replies)
-    assert client.replies[xid][0].err == -5
-    client.say(b"\xff\xff\xff\xff")
-    stage.run(3 * STEP)
-    assert client.is_closed
-    stage.settle()
