@@ -9,7 +9,14 @@ from errno import EIO
 from signal import SIGHUP, SIGPIPE
 from typing import Any, Literal, NamedTuple
 
-from cyclopts import App, CycloptsError, Group, UnknownOptionError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    Group,
+    UnknownOptionError,
+    UnusedCliTokensError,
+    ValidationError,
+)
 
 import aiolead
 
@@ -459,6 +466,8 @@ def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # 
 
 def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
     """The message for an invalid command line."""
+    if isinstance(error, ValidationError) and error.argument is not None:
+        return f"{error.argument.name}: {error.exception_message}"
     command = arguments[0] if arguments else ""
     if command not in app:
         if command.startswith("-"):

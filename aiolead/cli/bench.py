@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 
@@ -20,7 +20,7 @@ from .. import Client, CreateMode, Lock
 from ..errors import AioleadError, NoNodeError
 from ..paths import join
 from . import render
-from .options import COMMON, Common, Seconds, ZnodePath, check_range
+from .options import COMMON, Common, Seconds, ZnodePath, within
 from .output import table
 
 MOST = 200_000
@@ -54,9 +54,9 @@ def bench(
     path: ZnodePath = "/",
     /,
     *,
-    seconds: Seconds = 2.0,
-    in_flight: int = 100,
-    size: int = 100,
+    seconds: Annotated[Seconds, within(0.01, 600, " seconds")] = 2.0,
+    in_flight: Annotated[int, within(1, 1000)] = 100,
+    size: Annotated[int, within(0, 500_000, " bytes")] = 100,
     common: Common = COMMON,
 ) -> int:
     """Measure how long the servers take for reads, writes and locks, from here.
@@ -76,9 +76,6 @@ def bench(
         size: How many bytes are written.
         common: Where to connect.
     """
-    check_range(0.01, 600, " seconds", seconds=seconds)
-    check_range(1, 1000, in_flight=in_flight)
-    check_range(0, 500_000, " bytes", size=size)
 
     async def work(client: Client) -> None:
         found: list[Measured] = []

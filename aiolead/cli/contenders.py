@@ -23,10 +23,12 @@ from .contender_queue import (
     read_queue,
     semaphore_queue,
 )
-from .options import COMMON, Common, ZnodePath, check_range
+from .options import COMMON, Common, Positive, ZnodePath
 
 
-def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common = COMMON) -> int:
+def contenders(
+    path: ZnodePath, /, *, leaders: Positive | None = None, common: Common = COMMON
+) -> int:
     """Print who contends at a path: for an election, a lock or a semaphore, of any library.
 
     Contenders that may not be read are shown without a name. With --json, one object per contender:
@@ -42,7 +44,6 @@ def contenders(path: ZnodePath, /, *, leaders: int | None = None, common: Common
             aiolead writes if it is more than 1; else 1.
         common: Where to connect.
     """
-    check_range(1, leaders=leaders)
 
     async def work(client: Client) -> None:
         sync_before(client, path)

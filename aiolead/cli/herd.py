@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import anyio.lowlevel
@@ -24,7 +24,7 @@ from anyio.abc import ByteStream
 from .. import Client, CreateMode, Election, connect
 from ..testing import EmbeddedServer, Hooks
 from . import render
-from .options import BASICS, Basics, check_range
+from .options import BASICS, Basics, within
 from .output import table
 
 LARGEST = 1000
@@ -34,7 +34,7 @@ BAR = 40
 
 def herd(
     *,
-    sizes: tuple[int, ...] = (2, 10, 50, 200),
+    sizes: Annotated[tuple[int, ...], within(2, LARGEST)] = (2, 10, 50, 200),
     basics: Basics = BASICS,
 ) -> int:
     """Show the herd effect: how many clients wake when a leader leaves.
@@ -50,8 +50,6 @@ def herd(
         sizes: How many contend; several times for several measurements.
         basics: How to run.
     """
-    for size in sizes:
-        check_range(2, LARGEST, sizes=size)
 
     async def work() -> None:
         results: list[Result] = []

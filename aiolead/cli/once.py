@@ -10,8 +10,8 @@ from .. import Client, Once
 from ..errors import ConfigurationError
 from ..types import Run, TenureContext
 from . import exits, render
-from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range
-from .run import RUN_OPTIONS, HeldCommand, RunOptions
+from .options import COMMON, Common, Flag, Seconds, Wait, ZnodePath, check_one_of, within
+from .run import RUN_OPTIONS, ExitCode, HeldCommand, RunOptions
 
 MAX_KEY = 256
 """Longest key, in bytes of UTF-8: that of `aiolead.Once`."""
@@ -23,10 +23,10 @@ def once(
     /,
     *command: str,
     nonblock: Annotated[Flag, Parameter(alias=("-n", "--nb"))] = False,
-    wait: Annotated[Seconds | None, Parameter(alias=("-w", "--timeout"))] = None,
-    conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
-    keep: int = 1000,
-    ttl: Seconds = 30 * 86_400,
+    wait: Annotated[Wait | None, Parameter(alias=("-w", "--timeout"))] = None,
+    conflict_exit_code: Annotated[ExitCode, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
+    keep: Annotated[int, within(1, 20_000)] = 1000,
+    ttl: Annotated[Seconds, within(1, unit=" seconds")] = 30 * 86_400,
     shell: Annotated[Flag, Parameter(alias="-c")] = False,
     options: RunOptions = RUN_OPTIONS,
     common: Common = COMMON,
@@ -59,9 +59,6 @@ def once(
     """
     _check_key(key)
     check_one_of(nonblock=nonblock, wait=wait is not None)
-    check_range(0, unit=" seconds", wait=wait)
-    check_range(1, 20_000, keep=keep)
-    check_range(1, unit=" seconds", ttl=ttl)
     timeout = 0.0 if nonblock else wait
     shown = render.shortened(key, MAX_KEY)
 

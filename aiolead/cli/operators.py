@@ -17,7 +17,7 @@ from . import exits, render
 from .batches import MOST, sync_before, walk
 from .contenders import holders_of, read_contenders
 from .exits import CommandError
-from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_range
+from .options import COMMON, Common, Flag, Positive, Wait, ZnodePath
 from .output import is_terminal, write_bytes
 
 _RECIPES = {"election": Election, "lock": Lock, "reader": ReadWriteLock, "writer": ReadWriteLock}
@@ -29,7 +29,7 @@ def revoke(
     /,
     *,
     successor: str | None = None,
-    wait: Seconds = 20.0,
+    wait: Wait = 20.0,
     common: Common = COMMON,
 ) -> int:
     """Ask the holders at a path to release, or the leaders to resign. Nobody is forced.
@@ -51,7 +51,6 @@ def revoke(
         wait: How long to wait for the successor, in seconds.
         common: Where to connect.
     """
-    check_range(0, unit=" seconds", wait=wait)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -111,7 +110,7 @@ def ephemerals(
     /,
     *,
     session: str | None = None,
-    limit: int = MOST,
+    limit: Positive = MOST,
     common: Common = COMMON,
 ) -> int:
     """List the ephemeral znodes below a path, with the sessions that own them.
@@ -124,7 +123,6 @@ def ephemerals(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    check_range(1, limit=limit)
     wanted = None if session is None else session.lower()
     if wanted is not None and not re.fullmatch("0x[0-9a-f]{1,16}", wanted):
         why = f"must be as in 0x1000a3b5c7d0003, not {session!r}"

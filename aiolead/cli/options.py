@@ -60,6 +60,23 @@ Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 """An option that is given or not: no `--no-...`, and no default in its help."""
 
 
+def within(least: float, most: float = inf, unit: str = "") -> Parameter:
+    """The annotation of an option for a number, or several, that must be in a range."""
+    bounds = f"{least:g}{unit} or more" if most == inf else f"{least:g} to {most:g}{unit}"
+
+    def check(_: object, given: float | tuple[float, ...] | None) -> None:
+        for value in given if isinstance(given, tuple) else (given,):
+            if value is not None and not least <= value <= most:
+                raise ConfigurationError(f"must be {bounds}, not {value:g}")
+
+    return Parameter(validator=check)
+
+
+Positive = Annotated[int, within(1)]
+Port = Annotated[int, within(0, 65535)]
+Wait = Annotated[Seconds, within(0, unit=" seconds")]
+
+
 def _complete_path(context: CompletionContext) -> list[str]:
     """The siblings of the path that is being typed, for the completion of shells."""
     path = context.incomplete
@@ -471,17 +488,7 @@ def listening_address(listen: str, port: int | None) -> tuple[str, int]:
         number = -1
     if not host or number < 0:
         raise ConfigurationError(f"--listen: must be ADDRESS:PORT, not {listen!r}")
-    check_range(0, 65535, port=port)
     return host, number if port is None else port
-
-
-def check_range(least: float, most: float = inf, unit: str = "", **options: float | None) -> None:
-    """Raise `ConfigurationError` for a given option that is out of range."""
-    bounds = f"{least:g}{unit} or more" if most == inf else f"{least:g} to {most:g}{unit}"
-    for name, value in options.items():
-        if value is not None and not least <= value <= most:
-            option = name.replace("_", "-")
-            raise ConfigurationError(f"--{option}: must be {bounds}, not {value:g}")
 
 
 @contextmanager

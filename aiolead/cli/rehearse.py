@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from ..errors import ConfigurationError
 from . import exits, render
-from .options import BASICS, Basics, check_range
+from .options import BASICS, Basics, Positive, within
 from .output import table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PATIENCE = 10.0
 
 def rehearse(
     *,
-    servers: int = 3,
+    servers: Annotated[int, within(1, MOST_SERVERS)] = 3,
     observers: int = 0,
     zxids: str = "",
     epochs: str = "",
@@ -35,7 +35,7 @@ def rehearse(
     start: str = "",
     split: str = "",
     log: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    history: int = 500,
+    history: Positive = 500,
     basics: Basics = BASICS,
 ) -> int:
     """Rehearse an election: the votes, the leader, and how each server is brought up to date.
@@ -63,9 +63,9 @@ def rehearse(
         history: How many transactions the leader has in memory; the older ones need a snapshot.
         basics: How to run.
     """
-    check_range(1, MOST_SERVERS, servers=servers)
-    check_range(0, MOST_SERVERS - servers, observers=observers)
-    check_range(1, history=history)
+    most = MOST_SERVERS - servers
+    if not 0 <= observers <= most:
+        raise ConfigurationError(f"--observers: must be 0 to {most}, not {observers}")
     plan = _Plan.of(servers, observers, zxids, epochs, down, start, split, log)
     from ..testing.simulation.ensemble.rehearsal import rehearse as run  # a simulation's kernel
 

@@ -24,7 +24,7 @@ from .contenders import standing
 from .elections import contend
 from .environment import without_credentials
 from .init_process import leave_process_1
-from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range
+from .options import COMMON, Common, Flag, Positive, Seconds, Wait, ZnodePath, check_one_of, within
 from .process_keeper import clock
 from .signals import ENDING, Job, Signals, first_of
 
@@ -34,6 +34,10 @@ SAID_AFTER = 0.2
 """Seconds of waiting before it is said, and by which contender it is held."""
 LEAST_TERM = 1.0
 """Least time between two starts of a command, in seconds."""
+
+ExitCode = Annotated[int, within(0, 255)]
+"""The system keeps the lowest eight bits: 256 would be success."""
+Leaders = Annotated[int, within(1, MOST_LEADERS)]
 
 
 @Parameter(name="*")
@@ -55,7 +59,7 @@ class RunOptions:
     """After a crash of this process, let its session time out. By default, a session guardian
     closes it as soon as the command is gone."""
 
-    lost_exit_code: int = exits.LOST
+    lost_exit_code: ExitCode = exits.LOST
     """The exit code if leadership or the lock was lost while the command ran."""
 
 
@@ -66,10 +70,10 @@ def run(
     path: ZnodePath,
     /,
     *command: str,
-    leaders: int = 1,
-    changing_from: int | None = None,
-    priority: int | None = None,
-    stable_for: Seconds = 10.0,
+    leaders: Leaders = 1,
+    changing_from: Leaders | None = None,
+    priority: Annotated[int, within(-MOST_PRIORITY, MOST_PRIORITY)] | None = None,
+    stable_for: Annotated[Seconds, within(1, unit=" seconds")] = 10.0,
     forever: Flag = False,
     shell: Flag = False,
     options: RunOptions = RUN_OPTIONS,
@@ -106,9 +110,6 @@ def run(
         options: How to run it.
         common: Where to connect.
     """
-    check_range(1, MOST_LEADERS, leaders=leaders, changing_from=changing_from)
-    check_range(-MOST_PRIORITY, MOST_PRIORITY, priority=priority)
-    check_range(1, unit=" seconds", stable_for=stable_for)
     if priority is not None and (leaders > 1 or changing_from is not None):
         raise ConfigurationError("--priority: needs --leaders 1, without --changing-from")
     rules: dict[str, Any] = {
@@ -148,11 +149,11 @@ def lock(
     /,
     *command: str,
     nonblock: Annotated[Flag, Parameter(alias=("-n", "--nb"))] = False,
-    wait: Annotated[Seconds | None, Parameter(alias=("-w", "--timeout"))] = None,
-    conflict_exit_code: Annotated[int, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
+    wait: Annotated[Wait | None, Parameter(alias=("-w", "--timeout"))] = None,
+    conflict_exit_code: Annotated[ExitCode, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
     shared: Annotated[Flag, Parameter(alias="-s")] = False,
     exclusive: Annotated[Flag, Parameter(alias=("-x", "-e"))] = False,
-    slots: int | None = None,
+    slots: Positive | None = None,
     shell: Annotated[Flag, Parameter(alias="-c")] = False,
     options: RunOptions = RUN_OPTIONS,
     common: Common = COMMON,
@@ -183,9 +184,7 @@ def lock(
         common: Where to connect.
     """
     check_one_of(nonblock=nonblock, wait=wait is not None)
-    check_range(0, unit=" seconds", wait=wait)
     check_one_of(shared=shared, exclusive=exclusive, slots=slots is not None)
-    check_range(1, slots=slots)
     identity, timeout = options.id, 0.0 if nonblock else wait
 
     def acquire(client: Client) -> TenureContext[Held] | TenureContext[WriteHeld]:
@@ -249,9 +248,6 @@ class HeldCommand:
         timeout, grace = common.wanted_session_timeout, self.options.grace
         if not self.command:
             raise ConfigurationError("no command was given; it goes last, after --")
-        # The system keeps the lowest eight bits: 256 would be success.
-        check_range(0, 255, conflict_exit_code=self.not_acquired)
-        check_range(0, 255, lost_exit_code=self.options.lost_exit_code)
         if grace is not None and not 0 <= grace <= timeout / 4:
             raise ConfigurationError(
                 f"--grace: must be 0 to {in_seconds(timeout / 4)}, a quarter of the session "

@@ -27,7 +27,7 @@ from ..model import SessionState, Stat
 from ..paths import parent, validate
 from ..types import TreeEvent, TreeNode
 from .contender_queue import MOST_DATA
-from .options import check_range
+from .options import Positive
 from .recipe_layouts import BESIDE
 from .scene import Scene
 from .scene_values import EnsembleHealth
@@ -52,18 +52,12 @@ RESERVED = "/zookeeper"
 class SceneOptions:
     """Options of commands that show a scene."""
 
-    leaders: int | None = None
+    leaders: Positive | None = None
     """How many may lead at once, or hold a lock. Default: what contenders' names say, which those
     of aiolead do where it is more than one; else 1."""
 
-    max_znodes: int = 100_000
+    max_znodes: Positive = 100_000
     """How many znodes are read under each path; of a larger tree only a part is shown."""
-
-    def check(self, paths: Iterable[str]) -> None:
-        """Raise `ConfigurationError` for invalid options or paths."""
-        for path in paths:
-            validate(path)
-        check_range(1, leaders=self.leaders, max_znodes=self.max_znodes)
 
 
 SCENE = SceneOptions()

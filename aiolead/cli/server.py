@@ -16,18 +16,18 @@ from ..errors import ConfigurationError
 from ..paths import format_host
 from . import exits
 from .environment import variable
-from .options import BASICS, Basics, check_range, listening_address, reading
+from .options import BASICS, Basics, Port, listening_address, reading
 from .output import Reporter
 
 
 def server(
     *,
     listen: str = "127.0.0.1:2181",
-    port: int | None = None,
+    port: Port | None = None,
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     tls_ca: Path | None = None,
-    tls_port: int | None = None,
+    tls_port: Port | None = None,
     sasl_users: Path | None = None,
     require_auth: Annotated[list[str] | None, Parameter(negative="")] = None,
     server_version: str = "3.8.0",
@@ -65,7 +65,6 @@ def server(
 
     host, port = listening_address(listen, port)
     reporter = basics.reporter
-    check_range(0, 65535, tls_port=tls_port)
     context = _tls(tls_cert, tls_key, tls_ca, tls_port)
     users = {} if sasl_users is None else _users(sasl_users, reporter)
     try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import final
+from typing import Annotated, final
 
 import anyio
 from cyclopts import Parameter
@@ -23,7 +23,7 @@ from .._util.parsing import MalformedError
 from ..errors import AioleadError
 from ..model import EnsembleConfig
 from ..paths import parse_connect_string
-from .options import Common, Flag, Seconds, check_range
+from .options import Common, Flag, Port, Seconds, within
 from .server_inquiry import (
     ClientConnection,
     Inquirer,
@@ -51,10 +51,10 @@ LONGEST_MODE = 40
 class InquiryOptions:
     """Options of commands that ask servers about themselves."""
 
-    patience: Seconds = PATIENCE
+    patience: Annotated[Seconds, within(0.01, 3600, " seconds")] = PATIENCE
     """How long a server has for an answer, in seconds."""
 
-    admin_port: int = 8080
+    admin_port: Port = 8080
     """Where the admin servers listen; with 0 they are not asked."""
 
     admin_plain_http: Flag = False
@@ -62,9 +62,7 @@ class InquiryOptions:
     the way can read and change what they say."""
 
     def inquirer(self, common: Common) -> Inquirer:
-        """Make an `Inquirer`; raises `ConfigurationError` for invalid options."""
-        check_range(0.01, 3600, " seconds", patience=self.patience)
-        check_range(0, 65535, admin_port=self.admin_port)
+        """Make an `Inquirer`; raises `ConfigurationError` for unusable TLS files."""
         return Inquirer(
             common.wanted_tls,
             self.patience,

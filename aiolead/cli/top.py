@@ -62,7 +62,6 @@ def top(
         scene: The types and details to show.
         common: Where to connect.
     """
-    scene.check(path)
     if not (interval == 0 or 0.1 <= interval <= 3600):
         raise ConfigurationError(f"--interval: must be 0, or 0.1 to 3600 seconds, not {interval:g}")
     asks = interval and not once

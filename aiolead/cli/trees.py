@@ -37,7 +37,7 @@ from ..paths import basename, join, parent, validate
 from . import exits, render
 from .batches import AT_ONCE, MOST, Denied, read_each, sync_before, walk
 from .exits import CommandError
-from .options import COMMON, Common, Flag, ZnodePath, check_range, reading
+from .options import COMMON, Common, Flag, Positive, ZnodePath, reading
 from .output import can_show, is_terminal, progress, write_json
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def find(
     *,
     name: str = "*",
     ephemeral: Flag = False,
-    limit: int = MOST,
+    limit: Positive = MOST,
     common: Common = COMMON,
 ) -> int:
     """Print the paths of a znode and of all below it. `ls -R` is the same without conditions.
@@ -72,7 +72,6 @@ def find(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
         async for each, stat, _ in walk(client, path, limit):
@@ -91,7 +90,7 @@ def grep(
     *,
     ignore_case: Annotated[Flag, Parameter(alias="-i")] = False,
     names: Annotated[Flag, Parameter(alias="-l")] = False,
-    limit: int = MOST,
+    limit: Positive = MOST,
     common: Common = COMMON,
 ) -> int:
     """Print the lines of data that match a regular expression, each after its znode's path.
@@ -106,7 +105,6 @@ def grep(
         limit: How many znodes to read.
         common: Where to connect.
     """
-    check_range(1, limit=limit)
     try:
         expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:
@@ -133,7 +131,7 @@ def cp(
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,
-    limit: int = MOST,
+    limit: Positive = MOST,
     common: Common = COMMON,
 ) -> int:
     """Copy a znode with its data and ACL, not atomically; ephemeral znodes are left out.
@@ -147,7 +145,6 @@ def cp(
         limit: How many znodes to copy.
         common: Where to connect.
     """
-    check_range(1, limit=limit)
     if recursive and f"{target}/".startswith(f"{source.rstrip('/')}/"):
         raise ConfigurationError(f"{target}: must not be below {source}")
 
@@ -168,7 +165,7 @@ def export(
     *,
     file: Annotated[Path | None, Parameter(alias="-f")] = None,
     resume: Flag = False,
-    limit: int = MOST,
+    limit: Positive = MOST,
     common: Common = COMMON,
 ) -> int:
     """Write a tree, without ephemeral znodes, as JSON lines for `aiolead import`.
@@ -184,7 +181,6 @@ def export(
         limit: How many znodes to write.
         common: Where to connect.
     """
-    check_range(1, limit=limit)
     if resume and file is None:
         raise ConfigurationError("--resume: needs --file")
 
@@ -434,9 +430,9 @@ def tree(
     path: ZnodePath = "/",
     /,
     *,
-    depth: Annotated[int | None, Parameter(alias="-L")] = None,
+    depth: Annotated[Positive | None, Parameter(alias="-L")] = None,
     data: Annotated[Flag, Parameter(alias="-d")] = False,
-    limit: int = 10_000,
+    limit: Positive = 10_000,
     common: Common = COMMON,
 ) -> int:
     """Show a znode with everything below it.
@@ -455,7 +451,6 @@ def tree(
         limit: How many znodes to show.
         common: Where to connect.
     """
-    check_range(1, depth=depth, limit=limit)
 
     async def work(client: Client) -> None:
         top = Branch(path, path, 0)

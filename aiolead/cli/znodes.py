@@ -19,7 +19,17 @@ from ..model import ACL, Created, EventType, Missed, Permission, Stat, WatchEven
 from ..paths import basename, join, parent
 from . import exits, render
 from .batches import Denied, read_each, sync_before
-from .options import COMMON, Common, Flag, Seconds, ZnodePath, check_one_of, check_range, reading
+from .options import (
+    COMMON,
+    Common,
+    Flag,
+    Positive,
+    Seconds,
+    ZnodePath,
+    check_one_of,
+    reading,
+    within,
+)
 from .output import is_terminal, write_bytes, write_json, write_line
 from .trees import find
 
@@ -88,7 +98,7 @@ def get(
     *,
     raw: Flag = False,
     hex: Flag = False,  # noqa: A002 - the name of the option
-    limit: int = 4096,
+    limit: Positive = 4096,
     common: Common = COMMON,
 ) -> int:
     """Print the data of a znode.
@@ -106,7 +116,6 @@ def get(
         common: Where to connect.
     """
     check_one_of(raw=raw, hex=hex)
-    check_range(1, limit=limit)
 
     async def work(client: Client) -> None:
         sync_before(client, path)
@@ -219,7 +228,7 @@ def create(
     ephemeral: Annotated[Flag, Parameter(alias="-e")] = False,
     sequential: Annotated[Flag, Parameter(alias="-s")] = False,
     container: Flag = False,
-    ttl: Seconds | None = None,
+    ttl: Annotated[Seconds, within(0.001, unit=" seconds")] | None = None,
     parents: Annotated[Flag, Parameter(alias="-p")] = False,
     acl: Annotated[list[str] | None, Parameter(negative="", show_default=False)] = None,
     common: Common = COMMON,
@@ -249,7 +258,6 @@ def create(
         raise ConfigurationError(
             "--ephemeral, --container, --ttl: one of them; and a container has no --sequential"
         )
-    check_range(0.001, unit=" seconds", ttl=ttl)
     entries = parse_entries(acl, name="--acl") if acl else None
 
     async def work(client: Client) -> int:
@@ -372,7 +380,7 @@ def watch(
     /,
     *,
     recursive: Annotated[Flag, Parameter(alias="-r")] = False,
-    count: Annotated[int | None, Parameter(alias="-n")] = None,
+    count: Annotated[Positive | None, Parameter(alias="-n")] = None,
     common: Common = COMMON,
 ) -> int:
     """Print what happens to a znode, until SIGINT or SIGTERM.
@@ -389,7 +397,6 @@ def watch(
         count: End after so many events.
         common: Where to connect.
     """
-    check_range(1, count=count)
 
     async def work(client: Client) -> None:
         left = count

@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from ... import Client
 from ...errors import ConfigurationError
 from ..environment import variable
-from ..options import COMMON, Common, ZnodePath, listening_address
+from ..options import COMMON, Common, Port, ZnodePath, listening_address
 from ..scene_feed import SCENE, Feed, SceneOptions
 from ..server_survey import INQUIRY, InquiryOptions, all_servers, listed_servers
 
@@ -27,7 +27,7 @@ SHORTEST_TOKEN = 16
 def dashboard(
     *paths: ZnodePath,
     listen: str = "127.0.0.1:8764",
-    port: int | None = None,
+    port: Port | None = None,
     token: Annotated[str | None, Parameter(env_var=variable("AIOLEAD_DASHBOARD_TOKEN"))] = None,
     allow_host: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     scene: SceneOptions = SCENE,
@@ -61,7 +61,6 @@ def dashboard(
         raise ConfigurationError('the dashboard needs more: pip install "aiolead[dashboard]"')
     if common.backend != "asyncio":
         raise ConfigurationError("--backend: the dashboard's web server runs on asyncio alone")
-    scene.check(paths)
     host, port = listening_address(listen, port)
     if token is not None and len(token) < SHORTEST_TOKEN:
         raise ConfigurationError(f"--token: must have {SHORTEST_TOKEN} characters or more")
