@@ -251,7 +251,7 @@ REFUSALS: dict[str, tuple[Callable[[ThreadedServer], object], str, int, list[str
         [
             (
                 "/l/_c_x-latch-0000000000 (of no session) contends for a leader election on the "
-                "same path (Curator): give each recipe a path of its own"
+                "same path (in the layout of Curator): give each recipe a path of its own"
             )
         ],
     ),
