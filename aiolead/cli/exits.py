@@ -68,6 +68,10 @@ _OPTIONS: Mapping[str, str] = {
 """The options that stand for arguments of the library."""
 
 
+_CREATING = ("cp", "create", "delete", "deleteall", "import", "lock", "once", "rm", "run")
+"""Commands that create and delete znodes, whose own ACLs do not count for that."""
+
+
 class CommandError(Exception):
     """A command cannot go on. The message says why; `code` is the exit code."""
 
@@ -131,7 +135,8 @@ def complaint(error: BaseException, command: str = "") -> str:
         case NoAuthError() if command == "members":
             return f"{text} (by default, only the servers' super user may)"
         case NoAuthError():
-            return f"{text} (--auth or --sasl logs in; aiolead acl shows who may do what)"
+            parent = "; the parent's ACL says who may create and delete" * (command in _CREATING)
+            return f"{text} (--auth or --sasl logs in; aiolead acl shows who may do what{parent})"
         case NoNodeError(path="/"):
             return f"{text} (the chroot in --hosts does not exist: aiolead create -p /)"
         case NoNodeError() if command == "create":

@@ -375,6 +375,8 @@ def _parse(numbered: tuple[int, bytes]) -> Entry:
         why = "must have path, encoding, data and acl"
     except (MalformedError, ConfigurationError, UnicodeEncodeError) as error:
         why = str(error)
+        if not line.endswith(b"\n"):
+            why = "the export was interrupted there: aiolead export --resume completes it"
     raise CommandError(f"line {number} is not of an export: {why}", exits.FAILED)
 
 

@@ -480,6 +480,8 @@ def test_errors_say_what_to_do(run: Run, somewhere: str) -> None:
     text = "not allowed by the znode's ACL: /zookeeper/config"
     login = "(--auth or --sasl logs in; aiolead acl shows who may do what)"
     assert complaint(refused, "get") == f"{text} {login}"
+    parent = f"{login[:-1]}; the parent's ACL says who may create and delete)"
+    assert complaint(refused, "rm") == complaint(refused, "lock") == f"{text} {parent}"
     assert complaint(refused, "members") == f"{text} (by default, only the servers' super user may)"
     mixed = errors.MixedLayoutError("/a/b", "start the new ones with changing_from=1")
     assert complaint(mixed, "run").endswith("start the new ones with --changing-from 1")

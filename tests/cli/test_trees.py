@@ -130,6 +130,16 @@ def test_export_lists_only_znodes_with_children(
     assert asked.get("GET_CHILDREN", 0) + asked.get("GET_CHILDREN2", 0) == 1
 
 
+def test_import_of_an_interrupted_export_says_so(run: Run, somewhere: str, tmp_path: Path) -> None:
+    run("create / -p")
+    (tmp_path / "file").write_text(_export_of(["/", "/a"])[:-20])
+    code, _, (error,) = run("import / --file", str(tmp_path / "file"))
+    assert (code, error.partition(": the export was ")[2]) == (
+        1,
+        "interrupted there: aiolead export --resume completes it",
+    )
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_export_continues_an_empty_file(
     run: Run, somewhere: str, tmp_path: Path, exists: bool
