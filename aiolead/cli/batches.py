@@ -70,11 +70,12 @@ async def walk(
     limit. Others may change the tree meanwhile.
 
     Up to `AT_ONCE` znodes are under way, so that neither the servers nor this client wait. Where
-    data are read, a znode is listed only if its stat says that it has children.
+    data are read, a znode is listed only if its stat says that it has children. The order depends
+    on the tree alone.
     """
     sync_before(client, top)
     left, known = [top], 1
-    asked: deque[tuple[str, Sequence[Awaitable[Any] | Denied]]] = deque()
+    asked: deque[tuple[str, Sequence[Awaitable[Any] | Denied | list[str]]]] = deque()
     while left or asked:
         while left and len(asked) < AT_ONCE:
             path = left.pop()
@@ -85,7 +86,7 @@ async def walk(
             else:
                 asked.append((path, replies))
         path, under_way = asked.popleft()
-        found = [await _answer(reply) for reply in under_way]
+        found = [each if isinstance(each, list) else await _answer(each) for each in under_way]
         names: list[str] = []
         match found:
             case [list(names)]:  # of a znode that was shown before
@@ -96,8 +97,10 @@ async def walk(
                 yield path, None, found
             case [(content, Stat() as stat), *_]:
                 yield path, stat, found
-                if isinstance(content, list):
+                if isinstance(content, list) and read is None:
                     names = content
+                elif isinstance(content, list):  # as late as those of a znode whose data are read
+                    asked.append((path, [content]))
                 elif stat.num_children:
                     asked.append((path, [client.get_children(path)]))
         left += [join(path, name) for name in sorted(names, reverse=True)]

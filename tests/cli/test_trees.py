@@ -11,6 +11,7 @@ import pytest
 from kit.checks import until
 from kit.cli import NOBODY, Command, OnTerminal, Run, fails, kazoo_client, prints, report, shown
 
+from aiolead.cli import batches
 from aiolead.testing import ThreadedServer
 
 TREE = {"/app/a": b"one\ntwo", "/app/a/deep": b"\xff\x00", "/app/b": b"Two"}
@@ -128,6 +129,24 @@ def test_export_lists_only_znodes_with_children(
     asked = {name: count - before.get(name, 0) for name, count in server.requests.items()}
     assert asked["GET_DATA"] == asked["GET_ACL"] == len(LARGE)
     assert asked.get("GET_CHILDREN", 0) + asked.get("GET_CHILDREN2", 0) == 1
+
+
+def test_resumed_export_is_the_same_file(
+    run: Run, server: ThreadedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it was cut, in a tree with more znodes than are under way at once."""
+    monkeypatch.setattr(batches, "AT_ONCE", 8)
+    hosts, file = server.connect_string, tmp_path / "export"
+    paths = [f"/{a:02}{b}" for a in range(20) for b in ("", "/x", "/y", "/y/z", "/y/z/1", "/y/z/2")]
+    file.write_text(_export_of(["/", *paths]))
+    run("import /app --file", str(file), hosts=hosts)
+    assert run("export /app --file", str(file), hosts=hosts)[0] == 0
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for kept in (1, 2, 4, 6, 10, 13, 30, 60, 100, len(paths)):
+        file.write_bytes(b"".join(lines[:kept]) + b"{")
+        assert run("export /app --resume --file", str(file), hosts=hosts)[0] == 0
+        assert file.read_bytes() == whole, kept
 
 
 def test_import_of_an_interrupted_export_says_so(run: Run, somewhere: str, tmp_path: Path) -> None:
