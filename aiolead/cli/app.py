@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from errno import EIO
 from signal import SIGHUP, SIGPIPE
@@ -476,6 +477,12 @@ def _misunderstood(error: CycloptsError, arguments: Sequence[str]) -> str:
     if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
         why = f"there is no argument for {error.unused_tokens[0]!r}: put quotes around spaces"
         return f"{why} (see: aiolead {command} --help)"
+    if isinstance(error, UnknownOptionError):
+        typed = error.token.keyword or error.token.value
+        with suppress(ValueError):  # there is no such option with two dashes, either
+            error.argument_collection.match(f"-{typed}")
+            why = f"Unknown option: {typed}. Did you mean -{typed}?"
+            return f"{why} (see: aiolead {command} --help)"
     runs_another = command in ("run", "lock", "once") and "--" not in arguments
     if isinstance(error, UnknownOptionError) and runs_another:
         return f"{error} (a command with options of its own goes after --)"

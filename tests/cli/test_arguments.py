@@ -325,6 +325,8 @@ def test_error_names_the_option(
         ("--frobnicate", "(see: aiolead --help)"),
         ("--hosts x ls", "(see: aiolead --help)"),
         ("ls --frobnicate", "(see: aiolead ls --help)"),
+        ("find / -name 'q*'", "Unknown option: -name. Did you mean --name? (see: aiolead find"),
+        ("ls -json", "Did you mean --json?"),
         ("run /x ls --frobnicate", "(a command with options of its own goes after --)"),
         ("once /x k ls --frobnicate", "(a command with options of its own goes after --)"),
         ("completion tcsh", "(see: aiolead completion --help)"),
