@@ -38,7 +38,6 @@ from .._wire.jute import (
     REQUEST_HEADER,
     FrameReader,
     Reader,
-    ReplyReader,
     encode_record,
     encode_request,
 )
@@ -194,7 +193,7 @@ class SessionMachine:
         self.decoding: Iterator[None] | None = None
         """The steps of a long answer that is being decoded."""
         self._frames_left: Iterator[bytes | LongFrame] = iter(())
-        self._reply = ReplyReader(self.max_reply)
+        self._reply = Reader(b"", most_elements=self.max_reply // BYTES_AN_ELEMENT)
         self._is_connected = False
         self._established = False
         self._handshake_sent = inf
@@ -670,7 +669,7 @@ class SessionMachine:
         else:
             call.succeed(answer)
 
-    def _other_packet(self, reply: ReplyReader, now: float) -> None:
+    def _other_packet(self, reply: Reader, now: float) -> None:
         """Take an event, or the answer to something else than a request."""
         xid = reply.xid
         self._liveness.answered(xid, now)

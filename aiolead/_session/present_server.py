@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from .._util.escaping import escaped, get_logger
 from .._wire.codes import OpCode, op_name
 from .._wire.handshake import NO_PASSWORD, ConnectResponse
-from .._wire.jute import Reader, ReplyReader, Writer
+from .._wire.jute import Reader, Writer
 from .._wire.replies import CreateReply
 from .._wire.requests import Create, Multi
 from .._wire.versions import ANY, OLDEST, UNKNOWN, Engine, Feature, Release, Version
@@ -265,7 +265,6 @@ def _parse_plain(parse: Callable[[Reader], T], owner: int, data_length: int, r: 
     The answer to a write has the zxid of its transaction in its header, which is the new znode's
     `czxid`. So the token of a hold is proven by the create's own answer, as everywhere.
     """
-    assert isinstance(r, ReplyReader)
     zxid = r.zxid
     stat = Stat(
         czxid=zxid,

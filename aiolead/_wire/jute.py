@@ -172,15 +172,32 @@ class Reader:
     Every length is checked before anything is allocated, and a list has at most `most_elements`,
     since a short text takes ten times its size in memory. All methods raise `RemoteWireError` if
     the frame is too short or a length invalid, and `AnswerTooLargeError` for too many elements.
+
+    One reader reads all replies of a connection: to make one for each takes longer than its header.
+
+    Attributes:
+        xid, zxid, err: the header of the reply that was opened last; its body is read next.
     """
 
-    __slots__ = ("_data", "_end", "_most_elements", "_pos")
+    __slots__ = ("_data", "_end", "_most_elements", "_pos", "err", "xid", "zxid")
+
+    xid: int
+    zxid: int
+    err: int
 
     def __init__(self, data: bytes, pos: int = 0, *, most_elements: int = MOST_ELEMENTS) -> None:
         self._most_elements = most_elements
         self._data = data
         self._pos = pos
         self._end = len(data)
+
+    def open(self, frame: bytes) -> None:
+        """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
+        self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
+        try:
+            self.xid, self.zxid, self.err = _header_at(frame)
+        except struct.error:
+            raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
 
     def _take(self, size: int) -> int:
         """Move on by `size` bytes; return where they begin."""
@@ -342,31 +359,6 @@ class Reader:
         return 0 if size == -1 else size
 
 
-class ReplyReader(Reader):
-    """The reader of replies, one after another: to make one for each takes longer than its header.
-
-    Attributes:
-        xid, zxid, err: the header of the reply that was opened last; its body is read next.
-    """
-
-    __slots__ = ("err", "xid", "zxid")
-
-    xid: int
-    zxid: int
-    err: int
-
-    def __init__(self, max_reply: int) -> None:
-        super().__init__(b"", most_elements=max_reply // BYTES_AN_ELEMENT)
-
-    def open(self, frame: bytes) -> None:
-        """Begin with the next reply. Raises `RemoteWireError` if its frame is too short."""
-        self._data, self._pos, self._end = frame, HEADER_SIZE, len(frame)
-        try:
-            self.xid, self.zxid, self.err = _header_at(frame)
-        except struct.error:
-            raise RemoteWireError(f"a reply of {len(frame)} bytes, without a header") from None
-
-
 class WireType(NamedTuple):
     """How a field is written and read."""
 
@@ -406,7 +398,7 @@ class Record:
     """The base of the dataclasses on the wire.
 
     `layout` has the types of the first fields, in order. Classes write and read the rest. The most
-    frequent requests have an `encode` of their own, which makes no `Writer`.
+    frequent requests make no `Writer`: `Create` has an `encode` of its own.
     """
 
     __slots__ = ()

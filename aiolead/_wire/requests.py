@@ -114,9 +114,6 @@ class _OfPathAndVersion(Record):
     version: int
     layout: ClassVar[RecordLayout] = TEXT, I32
 
-    def encode(self) -> bytes:
-        return text_bytes(self.path) + int_bytes(self.version)
-
 
 class Delete(_OfPathAndVersion):
     __slots__ = ()

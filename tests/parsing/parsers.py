@@ -38,7 +38,7 @@ from aiolead._util.parsing import MalformedError
 from aiolead._wire import config_text as config
 from aiolead._wire import digest_md5, handshake, jute, replies, versions
 from aiolead._wire.codes import XID_SASL, OpCode
-from aiolead._wire.jute import Reader, Record, ReplyReader, Writer
+from aiolead._wire.jute import Reader, Record, Writer
 from aiolead._wire.long_frames import LongFrame, LongReader
 from aiolead._wire.requests import Create
 from aiolead.cli import contender_queue as line
@@ -435,8 +435,8 @@ PARSERS: tuple[Parser, ...] = (
         "_wire.jute: FrameReader.frames FrameReader._split other_protocol", raises=_WIRE,
     ),
     of_server(
-        "the header of a reply", lambda data: ReplyReader(1 << 20).open(data),
-        "_wire.jute: ReplyReader.open", raises=_WIRE,
+        "the header of a reply", lambda data: Reader(b"").open(data),
+        "_wire.jute: Reader.open", raises=_WIRE,
     ),
     of_server("release_in", versions.release_in, "_wire.versions: release_in _version"),
     of_server(

@@ -14,7 +14,7 @@ from ..._session.ephemeral_paths import DIGITS
 from ..._session.requests import SYNC, WRITE, multi_parser, no_result
 from ..._util.escaping import described, shown_session
 from ..._wire.codes import OpCode
-from ..._wire.jute import Reader
+from ..._wire.jute import Reader, int_bytes, text_bytes
 from ..._wire.requests import AuthPacket, GetACL, GetAllChildrenNumber, Multi, SetACL, Sync
 from ..._wire.versions import Feature
 from ...abc import Hold, HoldOwner, Reply, Watch
@@ -358,12 +358,13 @@ class Client:
 
     def delete(self, path: str, *, version: int = -1) -> PendingReply[None]:
         """Delete a znode, if it has the version; with children it raises `NotEmptyError`."""
-        request = self._scope.delete_request(path, version)
-        reply = PendingReply(OpCode.DELETE, request.encode(), no_result, WRITE, path)
+        full = self._scope.deletable(path)
+        body = text_bytes(full) + int_bytes(checked_version(version))
+        reply = PendingReply(OpCode.DELETE, body, no_result, WRITE, path)
         ephemerals = self._core.machine.ephemerals
-        if request.path in ephemerals.paths or ephemerals.lost:
-            reply.parse = partial(ephemerals.gone, request.path)
-            reply.on_error = partial(not_deleted, ephemerals, request.path)
+        if full in ephemerals.paths or ephemerals.lost:
+            reply.parse = partial(ephemerals.gone, full)
+            reply.on_error = partial(not_deleted, ephemerals, full)
         reply.is_users = self._scope.is_users
         return self._core.submit(reply)
 

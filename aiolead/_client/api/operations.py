@@ -107,10 +107,14 @@ class Scope:
         op = OpCode.CREATE_CONTAINER if mode is CreateMode.CONTAINER else OpCode.CREATE2
         return Create(full, data, acl, mode, op=op)
 
-    def delete_request(self, path: str, version: int) -> Delete:
+    def deletable(self, path: str) -> str:
+        """The full path of a znode that is to be deleted."""
         if path == "/":
             raise InvalidPathError("path: the root cannot be deleted")
-        return Delete(self.full(path), checked_version(version))
+        return self.full(path)
+
+    def delete_request(self, path: str, version: int) -> Delete:
+        return Delete(self.deletable(path), checked_version(version))
 
     def set_request(self, path: str, data: bytes, version: int) -> SetData:
         return SetData(self.full(path), _checked_data(data), checked_version(version))
