@@ -65,7 +65,6 @@ SYNC = {"CampaignState": "has a term", "Picker": "takes a view, and users constr
 NOT_HERE = {
     "Client": {
         "aclose": "leaving `blocking.connect` closes the client",
-        "backend": "for recipes and adapters",
         "pipelined": "for calls without an await between them, and each call of a thread waits",
     },
     "Election": {"running": "a thread that calls `run` is that"},

@@ -117,7 +117,8 @@ class Client:
         self._scope = Scope(prefix, is_users=backend is None, default_acl=core.default_acl)
         self._handle = handle
         """Closes the client once no object of the program has it."""
-        self._backend = backend or ClientBackend(core, self._scope, handle)
+        self.backend: ClientBackend = backend or ClientBackend(core, self._scope, handle)
+        """The part for recipes and adapters; also one-shot watches: `backend.make_watch`."""
 
     def __repr__(self) -> str:
         state = self._core.machine.state.value
@@ -194,11 +195,6 @@ class Client:
             raise UsageError("there is no session that could be resumed")
         self._core.machine.pass_on()
         return credentials
-
-    @property
-    def backend(self) -> ClientBackend:
-        """The part for recipes and adapters; also one-shot watches: `backend.make_watch`."""
-        return self._backend
 
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
         """Return whether the servers have confirmed recently that this client is well.

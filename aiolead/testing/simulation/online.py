@@ -55,7 +55,7 @@ class Online:
 
     def _reporting_wakings(self, client: Client) -> Client:
         """A client, or a view of it: recipes work on views."""
-        real, chroot = client._backend, client.chroot
+        real, chroot = client.backend, client.chroot
         prefix, history = client._scope.prefix, self._history
 
         def reporting(react: OnEvent | None) -> OnEvent | None:
@@ -69,7 +69,7 @@ class Online:
 
             return wake
 
-        client._backend = _Reporting(real, reporting)  # type: ignore[assignment]
+        client.backend = _Reporting(real, reporting)  # type: ignore[assignment]
         client.chroot = lambda path: self._reporting_wakings(chroot(path))  # type: ignore[method-assign]
         return client
 
@@ -111,7 +111,7 @@ class _Reporting:
     def unlimited(self) -> Client:
         view = self._real.unlimited()
         assert isinstance(view, Client)
-        view._backend = self  # type: ignore[assignment]
+        view.backend = self  # type: ignore[assignment]
         return view
 
 
