@@ -23,7 +23,7 @@ stays, and is reported. It is tried again from time to time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -58,7 +58,7 @@ from .errors import (
     in_background,
     until_done,
 )
-from .hold import Held, Place, acquire
+from .hold import Body, Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import CURATOR, Layout, Role, names_of
 from .naming import Departure, OwnNames, RegisteredNode, Sequential
@@ -420,15 +420,14 @@ class ConditionHeld(Held):
         self,
         contest: Contest[ConditionHeld],
         place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
+        body: Body,
         *,
         condition: str,
     ) -> None:
         self._condition = condition
         """The path of the condition."""
         self._task = current_task_id()
-        super().__init__(contest, place, on_lost, on_released)
+        super().__init__(contest, place, body)
 
     # --- waiting -------------------------------------------------------------------------------
 
@@ -504,7 +503,7 @@ class ConditionHeld(Held):
         elif isinstance(error, NoNodeError) and self._loss is None:
             # It had been lost before.
             self._loss = LossReason.DELETED
-            self._on_lost()
+            self._body._on_lost()
 
     async def _take_again(self) -> None:
         place = self._contest.make_place(self._contest)
@@ -529,7 +528,7 @@ class ConditionHeld(Held):
     def _abandon(self) -> None:
         """End the block of an interrupted wait: it holds nothing and must not continue."""
         self._is_abandoned = True
-        self._on_lost()
+        self._body._on_lost()
 
     async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         if not self._waits:

@@ -370,9 +370,9 @@ class Campaign(LatestValue[CampaignState]):
         client = self._client
         self._move(CampaignState(Phase.FOLLOWING, client.session_id))
         self._changed = anyio.Event()
-        term = await self._contest.contend(self._on_change, self._on_released)
+        term = await self._contest.contend(self)
         assert term is not None
-        unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._on_change())
+        unsubscribe = client.backend.subscribe(lambda _state, _session_id: self._changed.set())
         try:
             # A term always begins with LEADING, even if the connection is lost by now.
             self._move(CampaignState(Phase.LEADING, term.session_id, term, rank=0))
@@ -403,12 +403,12 @@ class Campaign(LatestValue[CampaignState]):
         if not self._is_reported:  # its znode was on its way when it became ready
             self._client.backend.spawn(self._report_ready)
 
-    def _on_change(self) -> None:
+    def _on_lost(self) -> None:
         self._changed.set()
 
     def _on_released(self) -> None:
         self._contends_no_more()
-        self._on_change()
+        self._changed.set()
 
     def _contends_no_more(self) -> None:
         self._is_over = True

@@ -210,6 +210,18 @@ async def answered(departure: Departure) -> AioleadError | None:
 _making_a_list = threading.RLock()  # a signal handler may come in between
 
 
+class Body(Protocol):
+    """The block, campaign or consumption that runs under a hold; both calls are synchronous."""
+
+    def _on_lost(self) -> None:
+        """The hold is lost, or its body must end: once at most, but again after an error."""
+        ...
+
+    def _on_released(self) -> None:
+        """The hold was released before its body has ended."""
+        ...
+
+
 class Tenure:
     """One unbroken time of holding something. See `Term` and `Held`.
 
@@ -221,28 +233,21 @@ class Tenure:
 
     # There may be thousands.
     __slots__ = (
-        *("__weakref__", "_client", "_contest", "_gone", "_has_left", "_hold", "_is_asked_for"),
-        *("_is_refusal_reported", "_lasted", "_loss", "_lost_callbacks", "_on_lost"),
-        *("_on_released", "_path", "_place", "_refusal", "_released", "_revocation"),
+        *("__weakref__", "_body", "_client", "_contest", "_gone", "_has_left", "_hold"),
+        *("_is_asked_for", "_is_refusal_reported", "_lasted", "_loss", "_lost_callbacks"),
+        *("_path", "_place", "_refusal", "_released", "_revocation"),
         *("_session_id", "_since", "_token", "_what"),
     )
 
     _lost_error: ClassVar[type[TenureLost]] = TenureLost
 
-    def __init__(
-        self,
-        contest: Contest[Any],
-        place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
-    ) -> None:
+    def __init__(self, contest: Contest[Any], place: Place, body: Body) -> None:
         self._contest = contest
         self._client = contest.client
         self._what = contest.path
         self._since = contest.reporting.now()
         self._lasted: float | None = None
-        self._on_lost = on_lost
-        self._on_released = on_released
+        self._body = body
         self._loss: LossReason | None = None
         self._released = False
         self._has_left = False
@@ -404,8 +409,7 @@ class Tenure:
         self._client.backend.check_home()
         if not self._released:
             self._released = True
-            if self._on_released is not None:
-                self._on_released()
+            self._body._on_released()
             self._has_ended()
             await self._release()
             self._report_refusal(None)
@@ -506,7 +510,7 @@ class Tenure:
         if self._released or (self._loss is not None and self._lasted is not None):
             return
         self._loss = self._loss or reason
-        self._on_lost()
+        self._body._on_lost()
         self._call_lost_callbacks()
         self._has_ended()
 

@@ -26,7 +26,7 @@ from .._util.misuse import HeldForABlock, left_by_another
 from ..abc import CoordinationClient
 from ..errors import AioleadError, AlreadyHeldError, TenureLost, UsageError
 from ..model import ACL
-from .hold import Held, Place, Tenure, acquire
+from .hold import Body, Held, Place, Tenure, acquire
 from .recipe import (
     OnDisconnect,
     checked_acl,
@@ -51,8 +51,7 @@ TO_TRY = "async with lock.try_acquire() as held:"
 
 T = TypeVar("T", bound=Tenure)
 
-Notify = Callable[[], object]
-Kind = Callable[["Contest[Any]", Place, Notify, Notify | None], T]
+Kind = Callable[["Contest[Any]", Place, Body], T]
 """Makes the hold, which has begun: a class of holds, or a `functools.partial` of one."""
 MakePlace = Callable[["Contest[Any]"], Place]
 """Makes what is contended for, with nothing sent yet. No method of the recipe: see `Contest`."""
@@ -191,16 +190,14 @@ class Contest(Generic[T]):
 
     async def contend(
         self,
-        on_lost: Notify,
-        on_released: Notify | None = None,
+        body: Body,
         get: Callable[[Place], Awaitable[bool]] | None = None,
     ) -> T | None:
         """Acquire; return the hold, which has begun, or None.
 
         `get` gets the place and returns whether it has, with no checkpoint in between; by default
-        it waits forever. Cancellation and errors leave nothing behind. `on_lost` and `on_released`
-        are called synchronously, once at most: when the hold is lost, or released before its body
-        has ended.
+        it waits forever. Cancellation and errors leave nothing behind. `body` is notified of what
+        ends the hold before it has ended.
         """
         client, reporting = self.client, self.reporting
         place = self.make_place(self)
@@ -208,7 +205,7 @@ class Contest(Generic[T]):
         tenure: T | None = None
         try:
             if await (acquire(client, place) if get is None else get(place)):
-                tenure = self.kind(self, place, on_lost, on_released)
+                tenure = self.kind(self, place, body)
         except BaseException as error:
             if waiting is not None:
                 waiting.failed(error, client.session_id)
@@ -357,6 +354,9 @@ class TenureContext(Generic[R_co]):
         if self._scope is not None:
             self._scope.cancel()
 
+    def _on_released(self) -> None:
+        self._unmark()
+
     def _unmark(self) -> None:
         """The task holds nothing any more; it, or another one, may still be inside."""
         if self._is_marked and self._task is not None:
@@ -376,7 +376,7 @@ class TenureContext(Generic[R_co]):
             limit = TimeLimit(contest.client, contest.label, timeout, is_silent=self._is_silent)
         try:
             get = None if limit is None else limit.get
-            tenure = await contest.contend(self._on_lost, self._unmark, get)
+            tenure = await contest.contend(self, get)
         finally:
             if tenure is None:
                 self._unmark()

@@ -34,7 +34,7 @@ from ..errors import (
 from ..model import ACL, Participant, Stat
 from ..paths import join
 from .exclusive import OneZnode
-from .hold import Place, Tenure
+from .hold import Body, Place, Tenure
 from .holding import Contest, HoldingRecipe, TenureContext
 from .naming import Departure, Fixed, PendingDelete, RegisteredNode
 from .reading import catch_up, over_sessions, read_participants
@@ -161,12 +161,11 @@ class Run(Tenure):
         self,
         contest: Contest[Run],
         place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
+        body: Body,
         *,
         trimmer: Trimmer,
     ) -> None:
-        super().__init__(contest, place, on_lost, on_released)
+        super().__init__(contest, place, body)
         self._what = self._path
         self._is_ending_well = False
         # While the job runs: afterwards, most programs that cron starts end.

@@ -242,13 +242,16 @@ class Consumption(TenureContext["Consumption[C]"], Generic[C]):
             raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
         await self._release_last()
         try:
-            tenure: C | None = await contest.contend(scope.cancel)
+            tenure: C | None = await contest.contend(self)
         except Exception as error:
             self._failure = error
             raise
         assert tenure is not None
         self._tenure = tenure
         return tenure
+
+    def _on_released(self) -> None:
+        """The task that has released the item goes on with the next one."""
 
     async def _release_last(self) -> None:
         tenure: C | None = self._tenure

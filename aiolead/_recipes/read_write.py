@@ -12,7 +12,7 @@ docs/spec/rwlock.tla specifies this.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -25,7 +25,7 @@ from ..paths import join
 from . import contender_queue
 from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
-from .hold import Held, Place, answered
+from .hold import Body, Held, Place, answered
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
 from .naming import Departure, Fixed
@@ -44,8 +44,7 @@ class WriteHeld(Held):
         names: Names,
         contest: Contest[Any],
         place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
+        body: Body,
     ) -> None:
         assert isinstance(place, Contender)
         self._names = names
@@ -55,7 +54,7 @@ class WriteHeld(Held):
         self._is_downgraded = False
         self._writer_gone: Departure | None = None
         self._downgrading = anyio.Lock()
-        super().__init__(contest, place, on_lost, on_released)
+        super().__init__(contest, place, body)
 
     @property
     def is_downgraded(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -59,7 +59,7 @@ from .view import ChildReader, Observation, Reading, View, plain
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
-    from .hold import Place
+    from .hold import Body, Place
 
     V = DefaultTypeVar("V", default=bytes)
 else:
@@ -294,15 +294,14 @@ class Task(Claimed, Generic[V]):
         self,
         contest: Contest[Any],
         place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
+        body: Body,
         *,
         results: Results,
         report_every: float,
     ) -> None:
         self._results = results
         self._report_every = report_every
-        super().__init__(contest, place, on_lost, on_released)
+        super().__init__(contest, place, body)
         self._fence = self.fenced()
         self._over = anyio.Event()
 

@@ -54,7 +54,7 @@ from ..errors import (
 from ..model import EventType, Participant, WatchEvent
 from ..paths import basename
 from .errors import Step, before_next_try, until_answered
-from .hold import Place, Tenure
+from .hold import Body, Place, Tenure
 from .place_parts import Alarm
 from .reading import MAX_IDENTITY, is_ready, is_request, participant, ready
 from .recipe import checked_text, checked_wait
@@ -314,8 +314,7 @@ class Term(Tenure):
         self,
         contest: Contest[Any],
         place: Place,
-        on_lost: Callable[[], object],
-        on_released: Callable[[], object] | None = None,
+        body: Body,
         *,
         queue: ContenderQueue,
         revocation_grace: float | None = None,
@@ -326,7 +325,7 @@ class Term(Tenure):
         self._grace_period: anyio.CancelScope | None = None
         self._hand_over: HandOver | None = None
         self._is_revoked = False
-        super().__init__(contest, place, on_lost, on_released)
+        super().__init__(contest, place, body)
         if self._is_asked_for:
             self._begin_grace()
 
@@ -371,7 +370,7 @@ class Term(Tenure):
         """Cancel the body, which has not ended by itself. The hold goes on until it has ended."""
         if self._loss is None and self._lasted is None and not self._has_left:
             self._is_revoked = True
-            self._on_lost()
+            self._body._on_lost()
             self._call_lost_callbacks()
             self._end_hand_over()
 

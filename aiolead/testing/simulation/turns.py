@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
 import anyio
 
-from ..._recipes.hold import Tenure
+from ..._recipes.hold import Body, Tenure
 from ..._recipes.holding import TenureContext
 from ...errors import AcquireTimeout, LossReason
 from ..history import History
@@ -108,6 +109,30 @@ def is_lost(tenure: Tenure) -> bool:
     return tenure.loss not in (None, LossReason.REVOKED)
 
 
+class Observed:
+    """A body under a hold that reports what ends the hold, before it is notified itself."""
+
+    def __init__(
+        self,
+        body: Body,
+        on_lost: Callable[[], object] | None = None,
+        on_released: Callable[[], object] | None = None,
+    ) -> None:
+        self._body = body
+        self._lost = on_lost
+        self._released = on_released
+
+    def _on_lost(self) -> None:
+        if self._lost is not None:
+            self._lost()
+        self._body._on_lost()
+
+    def _on_released(self) -> None:
+        if self._released is not None:
+            self._released()
+        self._body._on_released()
+
+
 def told(
     history: History,
     line: str,
@@ -130,13 +155,11 @@ def told(
         mode=mode,
         stubborn=stubborn,
     )
-    signal = tenure._on_lost
 
     def on_lost() -> None:
         reason = tenure.loss
         if reason is not LossReason.REVOKED:
             why = "" if reason is None else reason.value
             history.stepped_down(line, contender, tenure.token, why)
-        signal()
 
-    tenure._on_lost = on_lost
+    tenure._body = Observed(tenure._body, on_lost)

@@ -244,12 +244,12 @@ def claimed(world: World, who: str, item: Any, *, may_be_revoked: bool = True) -
         # request of the owner of the earlier claim may delete this one. (I1 is checked still.)
         # Or an operator has ended the session before the answer to the claim came.
         history.revoked(item.path, who)
-    signal = item._on_lost
+    body = item._body
     told(history, item.path, who, item)
     try:
         yield
     finally:
-        item._on_lost = signal
+        item._body = body
         history.left(item.path, who, item.token, was_lost=item.loss is not None)
 
 

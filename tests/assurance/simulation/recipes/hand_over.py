@@ -37,7 +37,7 @@ from aiolead.model import Participant
 from aiolead.testing.history import RESIGNED
 from aiolead.testing.history.events import Entered, NodeDeleted
 from aiolead.testing.simulation import Process, Turn, World, told
-from aiolead.testing.simulation.turns import is_lost
+from aiolead.testing.simulation.turns import Observed, is_lost
 from tests.assurance.simulation.programs import (
     alone,
     end_of_session,
@@ -213,7 +213,7 @@ async def hand_over(plan: Plan, process: Process, term: aiolead.Term) -> None:
     def resigned() -> None:
         world.history.stepped_down(LINE, process.name, term.token, RESIGNED)
 
-    term._on_released = resigned
+    term._body = Observed(term._body, on_released=resigned)
     with suppress(HandOverTimeout):
         successor = await term.hand_over(to, timeout=rng.uniform(0.0, 1.0))
         plan.handed_over.append((term.token, successor))

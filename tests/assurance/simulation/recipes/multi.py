@@ -12,7 +12,6 @@ none is held by another one meanwhile, and after the healing all are served: no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +23,7 @@ from aiolead.errors import AcquireTimeout, ConnectionLossError, TenureLost
 from aiolead.testing.history.events import NodeCreated, Session
 from aiolead.testing.simulation import Process, World, told
 from aiolead.testing.simulation.levers import Levers
-from aiolead.testing.simulation.turns import why_withdrawn
+from aiolead.testing.simulation.turns import Observed, why_withdrawn
 from tests.assurance.simulation.programs import (
     alone,
     end_of_session,
@@ -194,14 +193,11 @@ class _OneTurn:
                 self._history.left(line, self._who, each.token, was_lost=each.loss is not None)
 
     def _note_loss(self, held: aiolead.types.MultiHeld, one: aiolead.types.Tenure) -> None:
-        signal: Callable[[], object] = one._on_lost
-
         def on_lost() -> None:
             if any(each.is_held for each in held.holds):
                 self._history.reached(LOST_ONE)
-            signal()
 
-        one._on_lost = on_lost
+        one._body = Observed(one._body, on_lost)
 
     async def _body(self, held: aiolead.types.MultiHeld) -> None:
         rng, world = self._rng, self._world

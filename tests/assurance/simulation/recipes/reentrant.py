@@ -31,6 +31,7 @@ from aiolead.errors import (
 from aiolead.model import SessionState
 from aiolead.testing.history.events import Continued
 from aiolead.testing.simulation import Process, Turn, World
+from aiolead.testing.simulation.turns import Observed
 from tests.assurance.simulation.programs import (
     Contend,
     end_of_session,
@@ -142,14 +143,11 @@ class _Levels:
         return True
 
     def _note_loss(self, held: aiolead.Held) -> None:
-        signal = held._on_lost
-
         def on_lost() -> None:
             if self._blocks > 1:
                 self._history.reached(LOST_AT_ONCE)
-            signal()
 
-        held._on_lost = on_lost
+        held._body = Observed(held._body, on_lost)
 
     async def _level(self, held: aiolead.Held) -> None:
         """The body of one block."""

@@ -29,7 +29,7 @@ from aiolead.errors import (
     TenureLost,
 )
 from aiolead.testing.simulation import Process, World
-from aiolead.testing.simulation.turns import why_withdrawn
+from aiolead.testing.simulation.turns import Observed, why_withdrawn
 from tests.assurance.simulation.programs import (
     alone,
     check_updates,
@@ -145,18 +145,17 @@ class _OneTurn:
     @asynccontextmanager
     async def _told(self, held: aiolead.Held, mode: str, token: int) -> AsyncIterator[None]:
         """Has the history know of a hold, and of its loss."""
-        history, who, signal = self._history, self._who, held._on_lost
+        history, who, body = self._history, self._who, held._body
 
         def on_lost() -> None:
             history.stepped_down(LINE, who, token, "" if held.loss is None else held.loss.value)
-            signal()
 
         history.entered(LINE, who, token, path=held.path, session_id=held.session_id, mode=mode)
-        held._on_lost = on_lost
+        held._body = Observed(body, on_lost)
         try:
             yield
         finally:
-            held._on_lost = signal
+            held._body = body
             history.left(LINE, who, token, was_lost=held.loss is not None)
 
     def _length(self) -> float:
