@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from ._recipes.layouts import SequenceWarning as SequenceWarning
     from ._recipes.multi import Holdable as Holdable
     from ._recipes.multi import MultiHeld as MultiHeld
-    from ._recipes.neighbours import UnrecognizedChild as UnrecognizedChild
-    from ._recipes.neighbours import unrecognized_children as unrecognized_children
     from ._recipes.once import Run as Run
     from ._recipes.persistent_node import NodeState as NodeState
     from ._recipes.queues import Consumption as Consumption
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
     from ._recipes.tree_reader import TreeEvents as TreeEvents
     from ._recipes.tree_reader import TreeEventType as TreeEventType
     from ._recipes.tree_reader import TreeNode as TreeNode
+    from ._recipes.unrecognized import UnrecognizedChild as UnrecognizedChild
+    from ._recipes.unrecognized import unrecognized_children as unrecognized_children
     from ._recipes.view import ChildrenView as ChildrenView
     from ._recipes.view import DataView as DataView
     from ._recipes.view import View as View
@@ -109,7 +109,6 @@ else:
             "_recipes.holding": "TenureContext",
             "_recipes.layouts": "Layout SequenceWarning",
             "_recipes.multi": "Holdable MultiHeld",
-            "_recipes.neighbours": "UnrecognizedChild unrecognized_children",
             "_recipes.once": "Run",
             "_recipes.persistent_node": "NodeState",
             "_recipes.queues": "Consumption QueueItem",
@@ -122,6 +121,7 @@ else:
             "_recipes.shared_value": "SharedValueView Versioned",
             "_recipes.task_board": "BoardView Task TaskPhase TaskResult TaskState",
             "_recipes.tree_reader": "TreeEvent TreeEventType TreeEvents TreeNode",
+            "_recipes.unrecognized": "UnrecognizedChild unrecognized_children",
             "_recipes.view": "ChildrenView DataView View",
             "_util.statistics": "ClientStatistics TenureStatistics",
             "_wire.versions": "Feature",

@@ -143,7 +143,7 @@ class Times(NamedTuple):
         return self.session_timeout / 10 if self.grace_period is None else self.grace_period
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Options:
     """The arguments of `connect`, checked. Some of them are secret."""
 

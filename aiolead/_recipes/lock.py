@@ -73,7 +73,7 @@ class Lock(HeldRecipe[Held]):
 R_co = TypeVar("R_co", covariant=True)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _TaskHold:
     """The hold of a task, and how often the task has entered."""
 

@@ -23,10 +23,9 @@ from kit.every_recipe import RECIPES
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition, dead_letters
+from aiolead._recipes import codec, condition, dead_letters, unrecognized
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
-from aiolead._recipes import neighbours as unrecognized
 from aiolead._recipes import queue_items as item_format
 from aiolead._recipes import reading as participants
 from aiolead._recipes import semaphore as parts
@@ -370,7 +369,7 @@ PARSERS: tuple[Parser, ...] = (
     of_name(
         "unrecognized children",
         lambda name: unrecognized.unrecognized_children([name, "lock-0000000001"]),
-        "_recipes.neighbours: _int",
+        "_recipes.unrecognized: _int",
     ),
     of_name(
         "a queue's names", partial(_key, item_format.ItemNames()),
