@@ -120,27 +120,18 @@ async def fleet(server: EmbeddedServer) -> AsyncIterator[Fleet]:
 # --- who leads -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("of_one_client", [False, True])
 @with_virtual_server
-async def test_best_present_contender_follows_a_leader(server: EmbeddedServer) -> None:
+async def test_best_present_contender_follows_a_leader(
+    server: EmbeddedServer, client: Client, of_one_client: bool
+) -> None:
     """Those with the same priority in the order of arrival, whatever has stepped back meanwhile."""
     order = {"a": 9, "b": -5, "c": 3, "d": 0, "e": 3, "f": 0, "g": -5, "h": 9}
     async with fleet(server) as them:
         for name, priority in order.items():
-            await them.come(name, priority)
+            await them.come(name, priority, client=client if of_one_client else None)
         assert len(contenders_left(server, PATH)) == 8
         for name in ("a", "h", "c", "e", "d", "f", "b", "g"):
-            assert them.leads == name
-            await them.go(name)
-
-
-@with_virtual_server
-async def test_contenders_of_one_client_are_preferred_as_others(
-    server: EmbeddedServer, client: Client
-) -> None:
-    async with fleet(server) as them:
-        for name, priority in (("a", 9), ("b", 1), ("c", 3), ("d", 2)):
-            await them.come(name, priority, client=client)
-        for name in ("a", "c", "d", "b"):
             assert them.leads == name
             await them.go(name)
 
