@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +21,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 AGAIN = "echo AGAIN$((40+2))\n"
 """Shows that the shell has the terminal back."""
-
-Shell = Callable[[], OnTerminal]
 
 
 @pytest.fixture

@@ -305,8 +305,6 @@ async def test_client_that_is_left_while_it_reconnects_closes_its_session() -> N
 
 # --- leaving -----------------------------------------------------------------------------------
 
-Body = Callable[[Client], Awaitable[None]]
-
 
 class Stop(BaseException):
     """As a KeyboardInterrupt: not an Exception."""

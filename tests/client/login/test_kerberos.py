@@ -4,6 +4,7 @@ ZooKeeper that accepts no other login, with a KDC of the tests' own.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -20,7 +21,7 @@ from client.login.kdc import HOW_TO_INSTALL, REALM, SERVICE, Realm, missing, rea
 from client.login.login_servers import jaas_server
 from kit.checks import until
 from kit.clients import why_not_connected
-from logs.log_lines import lines_of
+from logs.log_lines import Lines
 from logs.situations import Scene
 from logs.test_situations import attempt, finished, normal
 
@@ -290,9 +291,9 @@ async def test_ticket_is_named_in_the_log_and_by_the_command(
         "a keytab in KRB5_CLIENT_KTNAME renews it)"
     )
     scene = Scene(hosts, {"sasl": SASL.gssapi()}, ("--sasl", "gssapi"))
-    with lines_of(caplog) as lines:
+    with caplog.at_level(logging.INFO, "aiolead"):
         assert await attempt(scene) == ""
-    shown = [normal(line).replace(str(tmp_path), "FOLDER") for line in lines.all]
+    shown = [normal(line).replace(str(tmp_path), "FOLDER") for line in Lines(caplog).all]
     assert shown == [f"W no server yet, trying: zk:N (127.0.0.1): {why}"]
 
     # In a thread: its waits would block the event loop.
