@@ -98,7 +98,7 @@ lock [OPTIONS] PATH -- COMMAND...
 once [OPTIONS] PATH KEY -- COMMAND...
     Run a command once per key, on one of many machines.
     $ aiolead once -q /jobs/nightly "$(date +%F)" -- ./nightly.sh
-""": "once:once",
+""": "run:once",
         """
 observe [OPTIONS] PATH
     Print who leads, and each change of it, until SIGINT or SIGTERM.

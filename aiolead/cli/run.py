@@ -1,8 +1,9 @@
-"""`aiolead run` and `aiolead lock`: run a command while leadership or a lock is held."""
+"""`aiolead run`, `lock` and `once`: run a command while leadership, a lock or a key is held."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Annotated, Any
 import anyio
 from cyclopts import Parameter
 
-from .. import Client, Election, Held, Lock, ReadWriteLock, Semaphore, SessionGuardian, Term
+from .. import Client, Election, Held, Lock, Once, ReadWriteLock, Semaphore, SessionGuardian, Term
 from .._util.contender_names import MOST_LEADERS, MOST_PRIORITY
 from .._util.escaping import in_seconds
 from ..errors import AcquireTimeout, AioleadError, ConfigurationError, TenureLost
@@ -23,9 +24,8 @@ from .child import Child, ChildExit, find_command
 from .contenders import standing
 from .elections import contend
 from .environment import without_credentials
-from .init_process import leave_process_1
 from .options import COMMON, Common, Flag, Positive, Seconds, Wait, ZnodePath, check_one_of, within
-from .process_keeper import clock
+from .process_keeper import JOB_CONTROL, clock
 from .signals import ENDING, Job, Signals, first_of
 
 DYING = 0.1
@@ -34,6 +34,8 @@ SAID_AFTER = 0.2
 """Seconds of waiting before it is said, and by which contender it is held."""
 LEAST_TERM = 1.0
 """Least time between two starts of a command, in seconds."""
+MAX_KEY = 256
+"""Longest key, in bytes of UTF-8: that of `aiolead.Once`."""
 
 ExitCode = Annotated[int, within(0, 255)]
 """The system keeps the lowest eight bits: 256 would be success."""
@@ -207,6 +209,85 @@ def lock(
         not_acquired=conflict_exit_code,
         is_silent=True,
     ).run(common)
+
+
+def once(
+    path: ZnodePath,
+    key: str,
+    /,
+    *command: str,
+    nonblock: Annotated[Flag, Parameter(alias=("-n", "--nb"))] = False,
+    wait: Annotated[Wait | None, Parameter(alias=("-w", "--timeout"))] = None,
+    conflict_exit_code: Annotated[ExitCode, Parameter(alias="-E")] = exits.NOT_ACQUIRED,
+    keep: Annotated[int, within(1, 20_000)] = 1000,
+    ttl: Annotated[Seconds, within(1, unit=" seconds")] = 30 * 86_400,
+    shell: Annotated[Flag, Parameter(alias="-c")] = False,
+    options: RunOptions = RUN_OPTIONS,
+    common: Common = COMMON,
+) -> int:
+    """Run a command once per key, on one of many machines.
+
+    The key, such as a date, is done when the command exits with 0. Then this exits with 0 on every
+    machine, without running it; it says so, except with -q. If the command fails, or its machine
+    dies, the key is not done, and the next one that waits for it, or comes later, runs the command.
+
+    Signals and losses are as for aiolead lock. The command finds in its environment: AIOLEAD_PATH,
+    AIOLEAD_NODE, AIOLEAD_ID, AIOLEAD_TOKEN (the fencing token), AIOLEAD_SESSION, AIOLEAD_CONNECT;
+    credentials only with --pass-credentials.
+
+    Exits with the command's own code (128 + n for a signal); 2 usage, 69 no server, 74 run lost, 75
+    another machine runs the key, 77 not allowed, 126 and 127 if there is no such command.
+
+    Args:
+        path: The path of the job, such as /jobs/nightly. It has a znode for each key.
+        key: Any text, such as "$(date +%F)".
+        command: The command and its arguments, after "--". Without --shell, no shell starts it.
+        nonblock: Do not wait for a machine that runs the key now.
+        wait: How long to wait for it, in seconds. Default: until its run has ended.
+        conflict_exit_code: The exit code if it still runs then.
+        keep: How many done keys are remembered.
+        ttl: How long they are remembered, in seconds. Default: 30 days.
+        shell: The command is one argument, for /bin/sh.
+        options: How to run it.
+        common: Where to connect.
+    """
+    _check_key(key)
+    check_one_of(nonblock=nonblock, wait=wait is not None)
+    timeout = 0.0 if nonblock else wait
+    shown = render.shortened(key, MAX_KEY)
+
+    def job(client: Client) -> Once:
+        return Once(client, path, keep=keep, ttl=ttl, identity=options.id)
+
+    def acquire(client: Client) -> TenureContext[Run | None]:
+        return job(client).claim(key, timeout=timeout)
+
+    async def standing(client: Client) -> str:
+        holder = await job(client).holder(key)
+        return "nobody runs it now" if holder is None else f"run by {holder.identity}"
+
+    return HeldCommand(
+        path=path,
+        verb="runs",
+        noun=f"the key {shown} of",
+        acquire=acquire,
+        command=command,
+        shell=shell,
+        options=options,
+        not_acquired=conflict_exit_code,
+        is_silent=True,
+        standing=standing,
+        done=f"the key {shown} of {path} is done already",
+    ).run(common)
+
+
+def _check_key(key: str) -> None:
+    try:
+        size = len(key.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError("KEY: must be UTF-8") from None
+    if not 1 <= size <= MAX_KEY:
+        raise ConfigurationError(f"KEY: must have 1 to {MAX_KEY} bytes of UTF-8, not {size}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -488,3 +569,39 @@ async def _leave_undone(held: Term | Held | Run) -> None:
     """Have the key of a run not count as done, although its body ends without an exception."""
     if isinstance(held, Run):
         await held.release()
+
+
+# --- process 1 of a container --------------------------------------------------------------------
+
+_FROM_KERNEL = 128
+"""`si_code` of signals of the terminal, which the other processes get from it, too."""
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+
+
+def leave_process_1() -> None:
+    """Return in a child if this is process 1, which then passes signals on, and reaps orphans.
+
+    Process 1 exits with the child's code, or 128 + n if signal n ended the child.
+    """
+    if os.getpid() != 1:
+        return
+    handled = signal.valid_signals() - _FAULTS
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        # The sockets that podman passes are for one process alone.
+        if os.environ.get("LISTEN_PID") == "1":
+            os.environ["LISTEN_PID"] = str(os.getpid())
+        return
+    while True:
+        came = signal.sigwaitinfo(handled)
+        if came.si_signo != signal.SIGCHLD:
+            if came.si_code != _FROM_KERNEL and came.si_signo not in JOB_CONTROL:
+                with suppress(ProcessLookupError):
+                    os.kill(child, came.si_signo)
+            continue
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == child:
+                    os._exit(exits.of_process(os.waitstatus_to_exitcode(ended[1])))
