@@ -17,8 +17,9 @@ import anyio
 
 import aiolead
 from aiolead._recipes.errors import with_parent
+from aiolead._recipes.fixed import Fixed, look_for_ours
 from aiolead._recipes.holding import Contest, HeldRecipe
-from aiolead._recipes.naming import Departure, Fixed
+from aiolead._recipes.naming import Departure
 from aiolead._recipes.place_parts import Alarm
 from aiolead._recipes.recipe import OnDisconnect, checked_number
 from aiolead._recipes.rivals import HolderQuery, only_holder
@@ -161,7 +162,9 @@ class _Run:
     async def _is_ours_after_all(self) -> bool:
         """Watches the znode of the process that is inside, unless a lost create of ours made it."""
         try:
-            return await self._own.look_for_ours(self._naming, self._alarm.watch()) is None
+            watch = self._alarm.watch()
+            seen = await look_for_ours(self._client, self._own, self._naming, watch)
+            return seen is None
         except NoNodeError:
             self._alarm.set()
             return False

@@ -9,6 +9,7 @@ Each recipe is made of these mechanisms:
 
 znode                    the life of a znode of ours
 naming                   its name, the proof that it is ours, and its delete
+fixed                    the same for a znode at a fixed path; no lock in a queue needs it
 contender_queue          a path with contenders in order, and one of them
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them

@@ -45,9 +45,10 @@ from ..errors import (
 from ..model import ACL, CreateMode, EventType, Participant, Stat
 from ..paths import basename, join, parent
 from .errors import TRIES, Step, before_next_try, in_background, until_done, with_parent
+from .fixed import Fixed
 from .hold import Tenure, answered
 from .holding import Contest, HoldingRecipe, TenureContext, enter_recipe, leave_recipe
-from .naming import Departure, Fixed
+from .naming import Departure
 from .place_parts import WatchingPlace
 from .reading import catch_up, listed, over_sessions, read_participants
 from .recipe import OnDisconnect, Recipe, checked_count

@@ -58,10 +58,11 @@ from .errors import (
     until_answered,
     with_parent,
 )
+from .fixed import Fixed, find_at
 from .hold import Tenure
 from .holding import Contest
 from .item_pause import PausedDelete, pause_after
-from .naming import Departure, Fixed, Found, RegisteredNode, find_at
+from .naming import Departure, Found, RegisteredNode
 from .place_parts import WatchingPlace
 from .queue_items import AvailableItems, Content
 from .reading import caught_up, read_data

@@ -15,9 +15,9 @@ from ..events import OWNERLESS
 from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
 from .errors import TRIES, with_parent
+from .fixed import Fixed, look_for_ours
 from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
-from .naming import Fixed
 from .place_parts import WatchingPlace
 from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_count
@@ -145,7 +145,7 @@ class OneZnode(WatchingPlace):
         self._is_ownerless = False
         try:
             watch = self._alarm.watch(self._on_event)
-            stat = await self._own.look_for_ours(self._naming, watch)
+            stat = await look_for_ours(self._client, self._own, self._naming, watch)
         except NoNodeError:
             self._may_be_free = True
             self._alarm.set()

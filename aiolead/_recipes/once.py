@@ -34,9 +34,10 @@ from ..errors import (
 from ..model import ACL, Participant, Stat
 from ..paths import join
 from .exclusive import OneZnode
+from .fixed import Fixed
 from .hold import Body, Place, Tenure
 from .holding import Contest, HoldingRecipe, TenureContext
-from .naming import Departure, Fixed, PendingDelete, RegisteredNode
+from .naming import Departure, PendingDelete, RegisteredNode
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import (
     OnDisconnect,

@@ -39,19 +39,9 @@ from ..model import ACL, Created, CreateMode, EventType, SessionState, Stat, Wat
 from ..paths import basename, join, parent
 from .beside import BodyScope
 from .errors import Step, before_next_try, log_refusal, may_be_applied, pause_until, with_parent
+from .fixed import Fixed, find_at, found_by, proven_delete
 from .holding import propagate
-from .naming import (
-    SEQUENCE_DIGITS,
-    Departure,
-    Fixed,
-    Found,
-    PendingDelete,
-    RegisteredNode,
-    find_at,
-    found_by,
-    proven_delete,
-    until_sole,
-)
+from .naming import SEQUENCE_DIGITS, Departure, Found, PendingDelete, RegisteredNode, until_sole
 from .reading import catch_up, listed, look_at_all
 from .recipe import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .view import leaves_here

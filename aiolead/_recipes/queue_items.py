@@ -39,7 +39,7 @@ from ..model import ACL, CreateMode, Stat, WatchEvent
 from ..paths import ListedPath, join
 from .codec import Codec
 from .errors import TRIES
-from .naming import Fixed
+from .fixed import Fixed
 from .neighbours import refuse_holders
 from .reading import look_at_all
 from .recipe import OnInvalid, checked_count

@@ -25,10 +25,11 @@ from ..paths import join
 from . import contender_queue
 from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
+from .fixed import Fixed
 from .hold import Body, Held, Place, answered
 from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
-from .naming import Departure, Fixed
+from .naming import Departure
 from .recipe import OnDisconnect
 from .znode import HoldOptions, Znode
 

@@ -37,10 +37,11 @@ from ..model import ACL, Created, CreateMode, Participant, Stat
 from ..paths import basename, join, parent, sequence_of
 from .contender_queue import Contender, ContenderQueue
 from .errors import TRIES
+from .fixed import Fixed
 from .hold import Held, acquire, try_acquire
 from .holding import Contest, HeldRecipe, TenureContext
 from .layouts import Layout, Role, names_of
-from .naming import Departure, Fixed, Naming, OwnNames, Sequential
+from .naming import Departure, Naming, OwnNames, Sequential
 from .neighbours import (
     KAZOOS_PERMIT,
     LEASES,

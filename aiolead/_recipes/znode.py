@@ -28,7 +28,7 @@ from ..abc import CoordinationClient, Hold, Reply, Watch
 from ..errors import AioleadError, LossReason, NoNodeError
 from ..model import ACL, Created, EventType, SessionState, Stat, WatchEvent
 from .errors import Action, Step, action_for, in_background, may_be_applied, pause, until_done
-from .naming import Departure, Fixed, Naming, RegisteredNode, delete_until_gone, until_sole
+from .naming import Departure, Naming, RegisteredNode, delete_until_gone, until_sole
 
 R = TypeVar("R")
 
@@ -348,26 +348,6 @@ class Znode:
                 self._one_use_less()
 
     # --- whether an existing znode is ours -------------------------------------------------------
-
-    async def look_for_ours(self, naming: Fixed, watch: Watch) -> Stat | None:
-        """Look at the znode that is there, and watch it; return None if it is ours after all.
-
-        `naming` is that of this object. It is ours if a create made it whose answer was lost, of
-        this or of another object. One that another process has left in our session is deleted,
-        which fires the watch. Raises `NoNodeError`, and errors of reads.
-        """
-
-        def judge(seen: tuple[bytes, Stat]) -> None:
-            data, stat = seen
-            may_be_ours = naming.may_be_from(data, self.data)
-            is_ours = may_be_ours and naming.is_from_lost_create(stat)
-            if naming.judge(stat, is_ours=is_ours):
-                self.take(Created(naming.path, stat))
-
-        look = self._client.get(naming.path, watch=watch)
-        self.find_by(look, judge)
-        _, stat = await look
-        return stat if self.current is None else None
 
     def find_by(self, look: Reply[R], judge: Callable[[R], object]) -> None:
         """Call `judge` with what a look shows, as its answer arrives; not after `withdraw`."""
