@@ -112,6 +112,7 @@ UNUSED = {
     command("ls", "--hosts", "HOSTS", "/"): "aiolead.cli.demo cyclopts.config json tomllib",
     LOCK: "aiolead._client.guardian.control aiolead._client.net.host_sources"
     " aiolead._client.net.tls aiolead._client.sasl aiolead._client.watchdog"
+    " aiolead._recipes.unrecognized aiolead._util.statistics"
     " aiolead._wire.digest_md5 aiolead.testing cyclopts importlib.metadata multiprocessing"
     " tempfile uuid",
 }
