@@ -16,7 +16,7 @@ import aiolead
 from aiolead import Client, Election, Lock, ReadWriteLock, ReentrantLock, Semaphore, blocking
 from aiolead.errors import ConfigurationError, InvalidPathError, UsageError
 from aiolead.testing import EmbeddedServer
-from aiolead.types import Codec, Layout
+from aiolead.types import Layout
 
 PATH = "/contended"
 
@@ -120,38 +120,11 @@ def test_unknown_argument_names_the_class() -> None:
 # --- values --------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("nothing_is_sent")
-@pytest.mark.parametrize(
-    ("arguments", "values"),
-    [
-        ({}, (5, [1, 2, 3], "text", {"a": 1}, None, 1.5)),
-        ({"default": "", "codec": Codec.text()}, (5, b"text", None)),
-        ({"default": 0, "codec": Codec.int64()}, ("5", 1.0, True, None)),
-        ({"default": 0, "codec": Codec.decimal()}, ("5", 1.5, True, None)),
-    ],
-    ids=["raw", "text", "int64", "decimal"],
-)
-async def test_value_of_another_type_is_refused(
-    local: Client, arguments: dict[str, Any], values: tuple[Any, ...]
-) -> None:
-    shared: Any = aiolead.SharedValue(local, "/v", **arguments)
-    for value in values:
-        with pytest.raises(ConfigurationError, match=r"^value: must be (bytes|an? \w+), not "):
-            await shared.set(value)
-
-
 async def test_bytes_of_any_type_are_a_value(local: Client) -> None:
     shared = aiolead.SharedValue(local, "/v")
     for value in (b"a", bytearray(b"a"), memoryview(b"a")):
         await shared.set(value)  # type: ignore[arg-type]
         assert (await shared.get()).value == b"a"
-
-
-@pytest.mark.usefixtures("nothing_is_sent")
-@pytest.mark.parametrize("changes", ["text", 5, None, ["key"]])
-async def test_changes_that_are_no_mapping_are_refused(local: Client, changes: Any) -> None:
-    with pytest.raises(ConfigurationError, match="changes: must be a mapping"):
-        await aiolead.Config(local, "/c").publish(changes)
 
 
 # --- workers -------------------------------------------------------------------------------------

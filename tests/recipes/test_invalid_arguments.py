@@ -63,6 +63,13 @@ def publish(changes: Any) -> Call:
     return lambda c: aiolead.Config(c, PATH).publish(changes)
 
 
+def share(value: Any, **options: Any) -> Row:
+    def call(c: Client) -> object:
+        return aiolead.SharedValue(c, PATH, **options).set(value)
+
+    return call, r"value: must be (bytes|an? \w+), not "
+
+
 ROWS: dict[str, list[Row]] = {
     "Election": [
         *each(
@@ -233,6 +240,7 @@ ROWS: dict[str, list[Row]] = {
             (publish(changes), "")
             for changes in (*({key: b""} for key in ("a/b", "", ".", "a\0", 1)), {}, {"a": "text"})
         ),
+        *((publish(wrong), "changes: must be a mapping") for wrong in ("text", 5, None, ["key"])),
     ],
     "SequenceAllocator": [
         *each(aiolead.SequenceAllocator, [{"block": 0}, {"last": 0}, {"last": 2**63}, {"rng": 1}]),
@@ -259,6 +267,10 @@ ROWS: dict[str, list[Row]] = {
         *each(aiolead.SharedValue, [{"path": "/"}, {"on_invalid": 1}, {"codec": int}]),
         *each(aiolead.SharedValue, [{"default": 2**31}], codec=INT),
         *each(aiolead.SharedValue, [{"default": "text"}]),
+        *(share(value) for value in (5, [1, 2, 3], "text", {"a": 1}, None, 1.5)),
+        *(share(value, default="", codec=Codec.text()) for value in (5, b"text", None)),
+        *(share(value, default=0, codec=Codec.int64()) for value in ("5", 1.0, True, None)),
+        *(share(value, default=0, codec=Codec.decimal()) for value in ("5", 1.5, True, None)),
     ],
     "Counter": [
         *each(aiolead.Counter, [{"lock": PATH}, {"promote_after": -1}, {"rng": 4}, {"acl": []}]),
