@@ -503,7 +503,7 @@ class ConditionHeld(Held):
         elif isinstance(error, NoNodeError) and self._loss is None:
             # It had been lost before.
             self._loss = LossReason.DELETED
-            self._body._on_lost()
+            self._cancel_body()
 
     async def _take_again(self) -> None:
         place = self._contest.make_place(self._contest)
@@ -528,7 +528,7 @@ class ConditionHeld(Held):
     def _abandon(self) -> None:
         """End the block of an interrupted wait: it holds nothing and must not continue."""
         self._is_abandoned = True
-        self._body._on_lost()
+        self._cancel_body()
 
     async def _release(self, scope: anyio.CancelScope | None = None) -> None:
         if not self._waits:

@@ -510,9 +510,12 @@ class Tenure:
         if self._released or (self._loss is not None and self._lasted is not None):
             return
         self._loss = self._loss or reason
-        self._body._on_lost()
+        self._cancel_body()
         self._call_lost_callbacks()
         self._has_ended()
+
+    def _cancel_body(self) -> None:
+        self._body._on_lost()
 
     def _callbacks_for_loss(self) -> list[Callable[[], object]]:
         if self._lost_callbacks is None:  # as of most tenures: a list costs memory

@@ -370,7 +370,7 @@ class Term(Tenure):
         """Cancel the body, which has not ended by itself. The hold goes on until it has ended."""
         if self._loss is None and self._lasted is None and not self._has_left:
             self._is_revoked = True
-            self._body._on_lost()
+            self._cancel_body()
             self._call_lost_callbacks()
             self._end_hand_over()
 

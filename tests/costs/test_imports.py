@@ -75,10 +75,10 @@ def command(*words: str) -> str:
     ("script", "modules"),
     [
         pytest.param("import aiolead, sys", 3, id="import"),
-        pytest.param(LOCK, 82, id="first-lock"),
-        pytest.param(THREADS, 72, id="first-request-of-a-thread"),
+        pytest.param(LOCK, 81, id="first-lock"),
+        pytest.param(THREADS, 71, id="first-request-of-a-thread"),
         pytest.param(command("--help"), 12, id="help"),
-        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 78, id="ls"),
+        pytest.param(command("ls", "--hosts", "HOSTS", "/"), 77, id="ls"),
     ],
 )
 def test_number_of_imported_modules(server: ThreadedServer, script: str, modules: int) -> None:
