@@ -15,9 +15,8 @@ a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 
 # Written by `python -m tests.tools.write_blocking`: do not edit. Each class stands for the async
 # class of its name, has its signatures and docstrings, and passes calls on to the object in the
-# event loop. Private bases have the members that several classes share. `_proxy` has what is
-# written by hand, `_loop` the thread with the event loop, `_inbox` the way into it, and
-# `_thread_task` the task that acts for a thread.
+# event loop. `_proxy` has what is written by hand, `_loop` the thread with the event loop, `_inbox`
+# the way into it, and `_thread_task` the task that acts for a thread.
 # ruff: noqa: D417, F401
 # mypy: disable-error-code="no-any-return"
 # pyright: reportIncompatibleVariableOverride=false
@@ -167,7 +166,6 @@ __all__ = [
     "connect",
 ]
 C = TypeVar("C")
-H = TypeVar("H")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -188,17 +186,8 @@ def __dir__() -> list[str]:
     return [*__all__, "admin"]
 
 
-class _Recipe(Proxy):
-    """A recipe at a path that is not held."""
-
-    @property
-    def path(self) -> str:
-        """The path, as it was passed."""
-        return self._target.path
-
-
 @final
-class Barrier(_Recipe):
+class Barrier(Proxy):
     """A barrier that any process sets and removes, and that others wait at while it is set.
 
         barrier = Barrier(client, "/maintenance")
@@ -221,6 +210,11 @@ class Barrier(_Recipe):
 
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None:
         self._make(aiolead.Barrier, client, path, acl=acl)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
 
     def set(self) -> None:
         """Set the barrier. No effect if it is set.
@@ -845,71 +839,8 @@ class Client(ClientBase):
         return self._loop.ask(lambda: self._wrap(self._target.observe_children(path)))
 
 
-class _HeldRecipe(Block, Generic[H]):
-    """A recipe that is held as a lock is, by any number of tasks, each for itself."""
-
-    def acquire(
-        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[H]:
-        """Acquire it for the body of a `with`.
-
-        Args:
-            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
-            on_lost: called with the loss, in a thread of its own, as soon as it is known.
-
-        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
-        `TenureContext`.
-        """
-        return self._hold(self._target.acquire(timeout=timeout), on_lost)
-
-    @property
-    def path(self) -> str:
-        """The path, as it was passed."""
-        return self._target.path
-
-    @property
-    def identity(self) -> str:
-        """The holder's or contender's name, as others see it."""
-        return self._target.identity
-
-    def __enter__(self) -> H:
-        return self._enter()
-
-    def try_acquire(
-        self, *, on_lost: Callable[[TenureLost], object] | None = None
-    ) -> TenureContext[H | None]:
-        """As `acquire`, but does not wait: gives None if it is not free."""
-        return self._hold(self._target.try_acquire(), on_lost)
-
-
-class _Inquiries(Proxy):
-    """The contenders of a queue."""
-
-    def holders(self) -> list[Participant]:
-        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
-        return self._loop.call(lambda: self._target.holders())
-
-    def contenders(self) -> list[Participant]:
-        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
-        return self._loop.call(lambda: self._target.contenders())
-
-    def revoke(self) -> list[Participant]:
-        """Ask the present holders to release; return those that were not asked before.
-
-        Any process may call this, and no holder is forced. A holder checks
-        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
-        notified if it is revocable.
-
-        Raises:
-            ConnectionLossError: the connection was lost before all answers came; it is safe to
-                retry.
-            ServerError: the servers refused the write, by `NoAuthError` for instance.
-        """
-        return self._loop.call(lambda: self._target.revoke())
-
-
 @final
-class Condition(_HeldRecipe["ConditionHeld"], _Inquiries):
+class Condition(Block):
     """A lock whose holders can wait until another holder notifies them.
 
         with condition as held:
@@ -946,10 +877,60 @@ class Condition(_HeldRecipe["ConditionHeld"], _Inquiries):
             aiolead.Condition, client, path, identity=identity, on_disconnect=on_disconnect, acl=acl
         )
 
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[ConditionHeld]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
     @property
     def path(self) -> str:
         """The path of the condition; its lock is at `lock` below it."""
         return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> ConditionHeld:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[ConditionHeld | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
+
+    def holders(self) -> list[Participant]:
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+        return self._loop.call(lambda: self._target.holders())
+
+    def contenders(self) -> list[Participant]:
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+        return self._loop.call(lambda: self._target.contenders())
+
+    def revoke(self) -> list[Participant]:
+        """Ask the present holders to release; return those that were not asked before.
+
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+        """
+        return self._loop.call(lambda: self._target.revoke())
 
     def waiters(self) -> list[Participant]:
         """Return the waiters, first come first, including notified ones. May lag, as `holders`."""
@@ -1017,7 +998,7 @@ class ConditionHeld(Held):
 
 
 @final
-class Config(_Recipe, Generic[T]):
+class Config(Proxy, Generic[T]):
     """A configuration: several keys, published together and observed as one value.
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
@@ -1098,6 +1079,11 @@ class Config(_Recipe, Generic[T]):
             rng=rng,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
 
     def get(self) -> Published[T]:
         """Return the configuration. The connected server may lag; see `SharedValue.get`.
@@ -1212,7 +1198,7 @@ class Consumption(Context, Generic[C]):
 
 
 @final
-class Counter(_Recipe):
+class Counter(Proxy):
     """A distributed counter. Curator's `DistributedAtomicLong`.
 
         counter = Counter(client, "/app/jobs")
@@ -1258,6 +1244,11 @@ class Counter(_Recipe):
             acl=acl,
         )
 
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
     def get(self) -> int:
         """Return the number; `InvalidDataError` if malformed. May lag; see `SharedValue.get`."""
         return self._loop.call(lambda: self._target.get())
@@ -1297,8 +1288,50 @@ class DataView(View["tuple[bytes, Stat] | None"]):
     _target: aiolead.types.DataView
 
 
-class _Queue(Proxy, Generic[V]):
-    """The base of all queues: everything except `put`."""
+@final
+class DelayQueue(Proxy, Generic[V]):
+    """A queue whose items are handed out when they are due, the earliest first.
+
+    Consumers compare the due time in an item's name with their own `clock`, in seconds since the
+    epoch: items come early or late by the difference to the producer's clock. Nothing else depends
+    on clocks. Otherwise as `Queue`. The format is that of Curator's `DistributedDelayQueue`.
+    """
+
+    _target: aiolead.DelayQueue[Any]
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        *,
+        codec: Codec[V] | None = None,
+        claims: str | None = None,
+        max_items: int = 10000,
+        retry_pause: float = 0.1,
+        max_attempts: int | None = None,
+        dead_letters: str | None = None,
+        clock: Callable[[], float] = time.time,
+        identity: str | None = None,
+        on_invalid: Callable[[InvalidDataError], object] | None = None,
+        on_disconnect: Literal["keep", "resign"] = "keep",
+        acl: Sequence[ACL] | None = None,
+    ) -> None:
+        self._make(
+            aiolead.DelayQueue,
+            client,
+            path,
+            codec=codec,
+            claims=claims,
+            max_items=max_items,
+            retry_pause=retry_pause,
+            max_attempts=max_attempts,
+            dead_letters=dead_letters,
+            clock=clock,
+            identity=identity,
+            on_invalid=on_invalid,
+            on_disconnect=on_disconnect,
+            acl=acl,
+        )
 
     @property
     def path(self) -> str:
@@ -1353,52 +1386,6 @@ class _Queue(Proxy, Generic[V]):
         """The number of items, claimed ones included. May lag, as `Lock.holders`."""
         return self._loop.call(lambda: self._target.size())
 
-
-@final
-class DelayQueue(_Queue["V"], Generic[V]):
-    """A queue whose items are handed out when they are due, the earliest first.
-
-    Consumers compare the due time in an item's name with their own `clock`, in seconds since the
-    epoch: items come early or late by the difference to the producer's clock. Nothing else depends
-    on clocks. Otherwise as `Queue`. The format is that of Curator's `DistributedDelayQueue`.
-    """
-
-    _target: aiolead.DelayQueue[Any]
-
-    def __init__(
-        self,
-        client: Client,
-        path: str,
-        *,
-        codec: Codec[V] | None = None,
-        claims: str | None = None,
-        max_items: int = 10000,
-        retry_pause: float = 0.1,
-        max_attempts: int | None = None,
-        dead_letters: str | None = None,
-        clock: Callable[[], float] = time.time,
-        identity: str | None = None,
-        on_invalid: Callable[[InvalidDataError], object] | None = None,
-        on_disconnect: Literal["keep", "resign"] = "keep",
-        acl: Sequence[ACL] | None = None,
-    ) -> None:
-        self._make(
-            aiolead.DelayQueue,
-            client,
-            path,
-            codec=codec,
-            claims=claims,
-            max_items=max_items,
-            retry_pause=retry_pause,
-            max_attempts=max_attempts,
-            dead_letters=dead_letters,
-            clock=clock,
-            identity=identity,
-            on_invalid=on_invalid,
-            on_disconnect=on_disconnect,
-            acl=acl,
-        )
-
     def put(self, data: V, *, delay: float | None = None, at: float | None = None) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
@@ -1414,22 +1401,8 @@ class DelayQueue(_Queue["V"], Generic[V]):
         return self._loop.call(lambda: self._target.put_many(items, delay=delay, at=at))
 
 
-class _HoldingRecipe(Proxy, Generic[T]):
-    """A path that is held under the lease for the body of a `with`."""
-
-    @property
-    def path(self) -> str:
-        """The path, as it was passed."""
-        return self._target.path
-
-    @property
-    def identity(self) -> str:
-        """The holder's or contender's name, as others see it."""
-        return self._target.identity
-
-
 @final
-class DoubleBarrier(Block, _HoldingRecipe["BarrierMember"]):
+class DoubleBarrier(Block):
     """Lets `count` members in together, and out together.
 
         with DoubleBarrier(client, "/step-1", 5) as member:   # waits until five are there
@@ -1481,6 +1454,16 @@ class DoubleBarrier(Block, _HoldingRecipe["BarrierMember"]):
             acl=acl,
         )
 
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
     def __enter__(self) -> BarrierMember:
         return self._enter()
 
@@ -1515,7 +1498,7 @@ class DoubleBarrier(Block, _HoldingRecipe["BarrierMember"]):
 
 
 @final
-class Election(ElectionBase, _HoldingRecipe["Term"]):
+class Election(ElectionBase):
     """Lets one of many processes lead (or `leaders` of them), and the next one when that ends.
 
         with election.leadership() as term:      # waits its turn
@@ -1596,6 +1579,16 @@ class Election(ElectionBase, _HoldingRecipe["Term"]):
             revocation_grace=revocation_grace,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
 
     def leadership(
         self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
@@ -1678,7 +1671,7 @@ class ElectionObserver(View["ElectionState"]):
 
 
 @final
-class ExclusiveLock(_HeldRecipe["Held"]):
+class ExclusiveLock(Block):
     """A lock that is one ephemeral znode: the client that creates it holds the lock. Not fair.
 
         with ExclusiveLock(client, "/jobs/nightly") as held: ...
@@ -1717,6 +1710,39 @@ class ExclusiveLock(_HeldRecipe["Held"]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> Held:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
 
     def holders(self) -> list[Participant]:
         """Return the holder, or an empty list. May lag, as `Lock.holders`."""
@@ -1820,7 +1846,7 @@ class FencedTransaction(Transaction):
 
 
 @final
-class Group(_Recipe):
+class Group(Proxy):
     """A group of members: ephemeral znodes `<path>/<identity>`, as with Curator's `GroupMember`.
 
         with group.join(b"10.0.0.7:80", identity="web-1") as membership:
@@ -1840,6 +1866,11 @@ class Group(_Recipe):
 
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None:
         self._make(aiolead.Group, client, path, acl=acl)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
 
     def join(
         self, data: bytes = b"", *, identity: str | None = None, timeout: float | None = None
@@ -1891,7 +1922,7 @@ class HeldName(Held):
 
 
 @final
-class Lock(_HeldRecipe["Held"], _Inquiries):
+class Lock(Block):
     """A lock that one task of one process holds at a time, first come first served.
 
         with lock as held: ...
@@ -1937,6 +1968,61 @@ class Lock(_HeldRecipe["Held"], _Inquiries):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> Held:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
+
+    def holders(self) -> list[Participant]:
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+        return self._loop.call(lambda: self._target.holders())
+
+    def contenders(self) -> list[Participant]:
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+        return self._loop.call(lambda: self._target.contenders())
+
+    def revoke(self) -> list[Participant]:
+        """Ask the present holders to release; return those that were not asked before.
+
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+        """
+        return self._loop.call(lambda: self._target.revoke())
 
 
 @final
@@ -2189,7 +2275,7 @@ class MultiLock(Block):
 
 
 @final
-class Once(_HoldingRecipe["Run"]):
+class Once(Proxy):
     """A job that runs once per key, on one of many machines: a date, or the number of an order.
 
         once = Once(client, "/jobs/nightly")
@@ -2249,6 +2335,16 @@ class Once(_HoldingRecipe["Run"]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
 
     def claim(
         self,
@@ -2340,7 +2436,7 @@ class Picker(Proxy):
 
 
 @final
-class PriorityQueue(_Queue["V"], Generic[V]):
+class PriorityQueue(Proxy, Generic[V]):
     """A queue with priorities: the smallest first, equal ones first come, first served.
 
     Items are listed again for each hand-out, since a smaller one may have come. Otherwise as
@@ -2381,6 +2477,59 @@ class PriorityQueue(_Queue["V"], Generic[V]):
             acl=acl,
         )
 
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def consume(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> Consumption[QueueItem[V]]:
+        """Claim items one after the other, as an iterator: see `Consumption`."""
+        return self._hold(self._target.consume(), on_lost)
+
+    def get(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[QueueItem[V]]:
+        """Claim the next item for the body of a `with`.
+
+            with queue.get() as item:
+                work(item.data)
+                item.ack()
+
+        Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
+
+        Raises:
+            AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
+            ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
+                the cancelled body raised nothing else.
+
+        Cancellation: claims nothing, or releases the item.
+
+        On connection loss: waiting continues, also across expired sessions; a claim is held as long
+        as the lease lasts.
+        """
+        return self._hold(self._target.get(timeout=timeout), on_lost)
+
+    def try_get(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[QueueItem[V] | None]:
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
+        return self._hold(self._target.try_get(), on_lost)
+
+    def size(self) -> int:
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
+        return self._loop.call(lambda: self._target.size())
+
     def put(self, data: V, *, priority: int = 0) -> str:
         """Add an item; return its name. Otherwise as `Queue.put`.
 
@@ -2394,7 +2543,7 @@ class PriorityQueue(_Queue["V"], Generic[V]):
 
 
 @final
-class Queue(_Queue["V"], Generic[V]):
+class Queue(Proxy, Generic[V]):
     """A queue: items persist until a consumer acknowledges them; first come, first served.
 
         name = queue.put(b"...")
@@ -2473,6 +2622,59 @@ class Queue(_Queue["V"], Generic[V]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def consume(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> Consumption[QueueItem[V]]:
+        """Claim items one after the other, as an iterator: see `Consumption`."""
+        return self._hold(self._target.consume(), on_lost)
+
+    def get(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[QueueItem[V]]:
+        """Claim the next item for the body of a `with`.
+
+            with queue.get() as item:
+                work(item.data)
+                item.ack()
+
+        Waits for an item for `timeout` seconds, by default forever; 0 looks once. Leaving the body
+        without `ack` releases the item for another attempt, which `retry_pause` delays. If the
+        process dies, its session's expiry does the same, without a pause. `item.attempts` counts.
+
+        Raises:
+            AcquireTimeout: on entering: there was no item in time.
+            MixedLayoutError: on entering: others contend for a lock, an election or a semaphore on
+                the path.
+            ClaimLost: on leaving: the claim was lost, so that another consumer gets the item, and
+                the cancelled body raised nothing else.
+
+        Cancellation: claims nothing, or releases the item.
+
+        On connection loss: waiting continues, also across expired sessions; a claim is held as long
+        as the lease lasts.
+        """
+        return self._hold(self._target.get(timeout=timeout), on_lost)
+
+    def try_get(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[QueueItem[V] | None]:
+        """As `get`, but yields None at once if no item is free. May lag, as `Lock.holders`."""
+        return self._hold(self._target.try_get(), on_lost)
+
+    def size(self) -> int:
+        """The number of items, claimed ones included. May lag, as `Lock.holders`."""
+        return self._loop.call(lambda: self._target.size())
 
     def put(self, data: V) -> str:
         """Add an item; return its name.
@@ -2554,7 +2756,7 @@ class QueueItem(Claimed, Generic[V]):
 
 
 @final
-class RateLimit(_Recipe):
+class RateLimit(Proxy):
     """A limit on calls per time that all processes share: a token bucket.
 
         limit = RateLimit(client, "/limits/api", rate=100, per=60)
@@ -2612,6 +2814,11 @@ class RateLimit(_Recipe):
             acl=acl,
         )
 
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
     def acquire(self, n: int = 1, *, timeout: float | None = None) -> None:
         """Wait until `n` more calls are allowed, and count them.
 
@@ -2655,13 +2862,68 @@ class RateLimit(_Recipe):
 
 
 @final
-class ReadLock(_HeldRecipe["Held"], _Inquiries):
+class ReadLock(Block):
     """The read side of a `ReadWriteLock`, shared by readers. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern readers only.
     """
 
     _target: aiolead.types.ReadLock
+
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> Held:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
+
+    def holders(self) -> list[Participant]:
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+        return self._loop.call(lambda: self._target.holders())
+
+    def contenders(self) -> list[Participant]:
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+        return self._loop.call(lambda: self._target.contenders())
+
+    def revoke(self) -> list[Participant]:
+        """Ask the present holders to release; return those that were not asked before.
+
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+        """
+        return self._loop.call(lambda: self._target.revoke())
 
 
 @final
@@ -2764,7 +3026,7 @@ class Reads(ReadsBase):
 
 
 @final
-class ReentrantLock(_HeldRecipe["Held"], _Inquiries):
+class ReentrantLock(Block):
     """A `Lock` that the task that holds it may acquire again.
 
         with lock as held:
@@ -2802,6 +3064,61 @@ class ReentrantLock(_HeldRecipe["Held"], _Inquiries):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> Held:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[Held | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
+
+    def holders(self) -> list[Participant]:
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+        return self._loop.call(lambda: self._target.holders())
+
+    def contenders(self) -> list[Participant]:
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+        return self._loop.call(lambda: self._target.contenders())
+
+    def revoke(self) -> list[Participant]:
+        """Ask the present holders to release; return those that were not asked before.
+
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+        """
+        return self._loop.call(lambda: self._target.revoke())
 
     @property
     def hold_count(self) -> int:
@@ -2876,7 +3193,7 @@ class Run(Tenure):
 
 
 @final
-class Semaphore(_HeldRecipe["Held"]):
+class Semaphore(Block):
     """Permits that tasks and processes share, first come first served.
 
         semaphore = Semaphore(client, "/licences", 5)
@@ -2958,6 +3275,19 @@ class Semaphore(_HeldRecipe["Held"]):
         """
         return self._hold(self._target.acquire(permits=permits, timeout=timeout), on_lost)
 
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> Held:
+        return self._enter()
+
     def try_acquire(
         self, *, permits: int = 1, on_lost: Callable[[TenureLost], object] | None = None
     ) -> TenureContext[Held | None]:
@@ -3006,7 +3336,7 @@ class Semaphore(_HeldRecipe["Held"]):
 
 
 @final
-class SequenceAllocator(_Recipe):
+class SequenceAllocator(Proxy):
     """Allocates numbers that are unique across all processes.
 
         orders = SequenceAllocator(client, "/app/orders", block=100)
@@ -3047,6 +3377,11 @@ class SequenceAllocator(_Recipe):
         )
 
     @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
     def at_hand(self) -> int:
         """How many numbers are available without a request."""
         return self._target.at_hand
@@ -3083,7 +3418,7 @@ class SequenceAllocator(_Recipe):
 
 
 @final
-class ServiceRegistry(_Recipe):
+class ServiceRegistry(Proxy):
     """Service discovery as with Curator's `ServiceDiscovery`: `<path>/<service>/<id>`.
 
         web = aiolead.ServiceInstance(name="web", address="10.0.0.7", port=80)
@@ -3111,6 +3446,11 @@ class ServiceRegistry(_Recipe):
 
     def __init__(self, client: Client, path: str, *, acl: Sequence[ACL] | None = None) -> None:
         self._make(aiolead.ServiceRegistry, client, path, acl=acl)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
 
     def register(
         self, instance: ServiceInstance, *, load_interval: float = 1.0, timeout: float | None = None
@@ -3190,7 +3530,7 @@ class SessionStates(Block):
 
 
 @final
-class SharedValue(_Recipe, Generic[T]):
+class SharedValue(Proxy, Generic[T]):
     """A value that several processes share. Curator's `SharedValue`, `SharedCount`.
 
         limit = SharedValue(client, "/app/limit", 10, codec=Codec.int32())
@@ -3265,6 +3605,11 @@ class SharedValue(_Recipe, Generic[T]):
             rng=rng,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
 
     def get(self) -> Versioned[T]:
         """Return the value. The server may lag: call `client.sync()` first where that matters.
@@ -3375,7 +3720,7 @@ class Task(Claimed, Generic[V]):
 
 
 @final
-class TaskBoard(_HoldingRecipe["Task[V]"], Generic[V]):
+class TaskBoard(Proxy, Generic[V]):
     """A task board: tasks for any worker, with progress and results for everybody.
 
         task = board.submit(b"...")
@@ -3453,6 +3798,16 @@ class TaskBoard(_HoldingRecipe["Task[V]"], Generic[V]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
 
     def consume(
         self, *, on_lost: Callable[[TenureLost], object] | None = None
@@ -3714,7 +4069,7 @@ class TreeEvents(Proxy):
 
 
 @final
-class UniqueNames(_HoldingRecipe["HeldName"]):
+class UniqueNames(Proxy):
     """Names that nobody else has at the same time: a small naming service.
 
         names = UniqueNames(client, "/app/names")
@@ -3749,6 +4104,16 @@ class UniqueNames(_HoldingRecipe["HeldName"]):
             on_disconnect=on_disconnect,
             acl=acl,
         )
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
 
     def claim(
         self,
@@ -3854,13 +4219,68 @@ class WriteHeld(Held):
 
 
 @final
-class WriteLock(_HeldRecipe["WriteHeld"], _Inquiries):
+class WriteLock(Block):
     """The write side of a `ReadWriteLock`, held by one writer alone. Otherwise as `Lock`.
 
     `holders`, `contenders` and `revoke` concern writers only.
     """
 
     _target: aiolead.types.WriteLock
+
+    def acquire(
+        self, *, timeout: float | None = None, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[WriteHeld]:
+        """Acquire it for the body of a `with`.
+
+        Args:
+            timeout: how long to wait, in seconds. None, the default, waits forever; 0 tries once.
+            on_lost: called with the loss, in a thread of its own, as soon as it is known.
+
+        Raises `AcquireTimeout` on entering. For other errors, cancellation and connection loss see
+        `TenureContext`.
+        """
+        return self._hold(self._target.acquire(timeout=timeout), on_lost)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was passed."""
+        return self._target.path
+
+    @property
+    def identity(self) -> str:
+        """The holder's or contender's name, as others see it."""
+        return self._target.identity
+
+    def __enter__(self) -> WriteHeld:
+        return self._enter()
+
+    def try_acquire(
+        self, *, on_lost: Callable[[TenureLost], object] | None = None
+    ) -> TenureContext[WriteHeld | None]:
+        """As `acquire`, but does not wait: gives None if it is not free."""
+        return self._hold(self._target.try_acquire(), on_lost)
+
+    def holders(self) -> list[Participant]:
+        """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+        return self._loop.call(lambda: self._target.holders())
+
+    def contenders(self) -> list[Participant]:
+        """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+        return self._loop.call(lambda: self._target.contenders())
+
+    def revoke(self) -> list[Participant]:
+        """Ask the present holders to release; return those that were not asked before.
+
+        Any process may call this, and no holder is forced. A holder checks
+        `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+        notified if it is revocable.
+
+        Raises:
+            ConnectionLossError: the connection was lost before all answers came; it is safe to
+                retry.
+            ServerError: the servers refused the write, by `NoAuthError` for instance.
+        """
+        return self._loop.call(lambda: self._target.revoke())
 
 
 def connect(

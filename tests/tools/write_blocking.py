@@ -105,20 +105,6 @@ BY_HAND: dict[str, type[_proxy.Proxy]] = {
 }
 """The bases of classes that have a part that is written by hand. Its members come first."""
 
-SHARED = ("HeldRecipe", "HoldingRecipe", "Recipe", "_Queue")
-"""The private bases of async classes that are private bases here, too.
-
-Each has all that the async base has and inherits. So a class for threads has one of them at most.
-"""
-
-MIXINS = {
-    "_Inquiries": ("The contenders of a queue.", "Lock", ("holders", "contenders", "revoke")),
-}
-"""Bases of classes whose async ones have the same functions without a common base.
-
-Each has a docstring, a class that has the functions, and their names.
-"""
-
 WORDS = {
     "AsyncIterator": "Iterator",
     "CoordinationClient": "Client",
@@ -155,9 +141,8 @@ a thread: `held.check()`, `held.lost` and `on_lost` report a loss.
 
 # Written by `python -m tests.tools.write_blocking`: do not edit. Each class stands for the async
 # class of its name, has its signatures and docstrings, and passes calls on to the object in the
-# event loop. Private bases have the members that several classes share. `_proxy` has what is
-# written by hand, `_loop` the thread with the event loop, `_inbox` the way into it, and
-# `_thread_task` the task that acts for a thread.
+# event loop. `_proxy` has what is written by hand, `_loop` the thread with the event loop, `_inbox`
+# the way into it, and `_thread_task` the task that acts for a thread.
 # ruff: noqa: D417, F401
 # mypy: disable-error-code="no-any-return"
 # pyright: reportIncompatibleVariableOverride=false
@@ -199,15 +184,6 @@ SOURCES: dict[str, type] = {
 """The async classes that threads have, by name."""
 
 
-BASES: dict[str, type] = {
-    f"_{base.__name__.lstrip('_')}": base
-    for cls in SOURCES.values()
-    for base in cls.__mro__
-    if base.__name__ in SHARED
-}
-"""The async bases of `SHARED`, by the names of those for threads."""
-
-
 def is_constructed(name: str) -> bool:
     """Whether users construct the class, from an object that threads have."""
     first, *_ = inspect.signature(SOURCES[name]).parameters.values()
@@ -233,42 +209,15 @@ def _above(name: str) -> str | None:
     return next((base.__name__ for base in bases if base.__name__ in SOURCES), None)
 
 
-def _shared(name: str) -> str | None:
-    """The base of a class for threads that is the nearest one of `SHARED`."""
-    names = {base: shared for shared, base in BASES.items()}
-    return next((names[base] for base in SOURCES[name].__mro__ if base in names), None)
-
-
-def _mixins(name: str) -> list[str]:
-    """The names of the `MIXINS` of a class."""
-    own = vars(SOURCES[name])
-    return [
-        mixin
-        for mixin, (_, first, members) in MIXINS.items()
-        if all(own.get(each) is vars(SOURCES[first])[each] for each in members)
-    ]
-
-
 def _is_entered(source: type) -> bool:
     """Whether `async with` enters objects of a class; some only raise an error that says how."""
     enter = getattr(source, "__aenter__", None)
     return enter is not None and enter.__annotations__["return"] != "NoReturn"
 
 
-def _is_generic(source: type) -> bool:
-    """Whether the members of a base of `SHARED` have its type variables in their types."""
-    names = {each.__name__ for each in getattr(source, "__parameters__", ())}
-    return any(
-        names & set(re.findall(r"\w+", str(getattr(thing, "__annotations__", ""))))
-        for base in source.__mro__
-        for thing in vars(base).values()
-        if inspect.isfunction(thing)
-    )
-
-
 def _members(name: str) -> dict[str, tuple[type, Any]]:
     """The public members of an async class and where each is defined, bases first."""
-    source = SOURCES.get(name) or BASES[name]
+    source = SOURCES[name]
     hidden = {each for base in source.__mro__ for each in NOT_HERE.get(base.__name__, ())}
     special = ("__aenter__", "__aiter__", "__contains__", "__iter__", "__len__")
     return {
@@ -513,11 +462,6 @@ class Writer:
         base = BY_HAND.get(name, _proxy.Block if _is_entered(source) else _proxy.Proxy)
         if above is not None:
             yield from self._class(above, written)
-        shared, mixins = _shared(name), _mixins(name)
-        for each in (shared, *mixins):
-            if each is not None and each not in written:
-                written.append(each)
-                yield from self._mixin(each) if each in MIXINS else self._base(each)
         written.append(name)
         bindings = _bindings(source)
         parameters = [each.__name__ for each in getattr(source, "__parameters__", ())]
@@ -531,7 +475,8 @@ class Writer:
                 self._import("typing", "Generic")
                 bases += f", Generic[{', '.join(parameters)}]"
         else:
-            bases = ", ".join(self._bases(base, shared, bindings, mixins))
+            self._import("._proxy", base.__name__)
+            bases = base.__name__
             if parameters:
                 self._import("typing", "Generic")
                 bases += f", Generic[{', '.join(parameters)}]"
@@ -547,54 +492,9 @@ class Writer:
         if is_constructed(name):
             yield from self._constructor(name, f"{place}.{name}", bindings)
         inherited = {*dir(base)} | (_members(above).keys() if above else set())
-        inherited |= {member for each in mixins for member in MIXINS[each][2]}
-        there = _members(shared) if shared else {}
         for member, (owner, thing) in _members(name).items():
-            if member not in inherited and there.get(member) != (owner, thing):
-                yield from self._member(source, member, thing, owner, bindings.get(owner, {}))
-
-    def _bases(
-        self, base: type, shared: str | None, bindings: dict[type, Bound], mixins: list[str]
-    ) -> Iterator[str]:
-        """The bases of a class that has none of the public classes above it."""
-        if shared is None or (base is not _proxy.Proxy and not _is_entered(BASES[shared])):
-            self._import("._proxy", base.__name__)
-            yield base.__name__
-        if shared is not None:
-            arguments = [f'"{self.annotation(each)}"' for each in bindings[BASES[shared]].values()]
-            is_generic = arguments and _is_generic(BASES[shared])
-            yield shared + (f"[{', '.join(arguments)}]" if is_generic else "")
-        yield from mixins
-
-    def _base(self, name: str) -> Iterator[str]:
-        """The private class of a name in `BASES`."""
-        source = BASES[name]
-        base = _proxy.Block if _is_entered(source) else _proxy.Proxy
-        self._import("._proxy", base.__name__)
-        parameters = [each.__name__ for each in getattr(source, "__parameters__", ())]
-        bases = base.__name__
-        if _is_generic(source):
-            self._import("typing", "Generic")
-            bases += f", Generic[{', '.join(parameters)}]"
-            for each in parameters:
-                self._word(each, {})
-        yield f"class {name}({bases}):"
-        yield from _docstring(docstring(source).partition("\n")[0], 4)
-        yield ""
-        bindings = _bindings(source)
-        for member, (owner, thing) in _members(name).items():
-            if member not in dir(base):
-                yield from self._member(source, member, thing, owner, bindings.get(owner, {}))
-
-    def _mixin(self, name: str) -> Iterator[str]:
-        """The private class of a name in `MIXINS`."""
-        said, first, members = MIXINS[name]
-        self._import("._proxy", "Proxy")
-        yield f"class {name}(Proxy):"
-        yield from _docstring(said, 4)
-        yield ""
-        for member in members:
-            yield from self._method(member, vars(SOURCES[first])[member], {})
+            if member not in inherited:
+                yield from self._member(name, member, thing, owner, bindings.get(owner, {}))
 
     def _constructor(self, name: str, source: str, bindings: dict[type, Bound]) -> Iterator[str]:
         owner = next(base for base in SOURCES[name].__mro__ if "__init__" in vars(base))
@@ -609,23 +509,23 @@ class Writer:
         yield ""
 
     def _member(
-        self, source: type, member: str, thing: Any, owner: type, bound: Bound
+        self, name: str, member: str, thing: Any, owner: type, bound: Bound
     ) -> Iterator[str]:
         if member == "__aenter__":
-            if _is_entered(source):
+            if _is_entered(SOURCES[name]):
                 returns = thing.__annotations__["return"]
                 yield f"    def __enter__(self) -> {self.annotation(returns, bound)}:"
                 yield "        return self._enter()"
                 yield ""
         elif member == "__aiter__":
-            yield from self._iterator(source, thing, bound)
+            yield from self._iterator(name, thing, bound)
         elif isinstance(thing, (property, types.MemberDescriptorType)):
             yield from self._property(member, thing, owner, bound)
         elif isinstance(thing, types.FunctionType):
             yield from self._method(member, thing, bound)
 
-    def _iterator(self, source: type, thing: Any, bound: Bound) -> Iterator[str]:
-        step = getattr(source, "__anext__", None)
+    def _iterator(self, name: str, thing: Any, bound: Bound) -> Iterator[str]:
+        step = getattr(SOURCES[name], "__anext__", None)
         if step is None:
             returns = self.annotation(thing.__annotations__["return"], bound)
             yield f"    def __iter__(self) -> {returns}:"
