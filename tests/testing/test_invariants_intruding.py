@@ -42,6 +42,9 @@ thread reads a hold after the next one began: entered a 1; stopped a; 0.5 contin
     left a 1 was_lost
     => I24 at 2.0000: /l: a thread of a (token 1) read by check that it holds: b (token 2) had
         entered
+thread reads a hold after one began whose place was taken: joined b; revoked b;
+    entered a 1; 1 entered b 2; stepped_down b 2 DELETED; left b 2 was_lost;
+    2 peeked a 1 thread call=check held; 3 left a 1 => ok
 forked child reads a hold: entered a 1; 1 peeked a 1 child call=is_held held; 2 left a 1 => I24
 forked child reads no hold: entered a 1; 1 peeked a 1 child call=is_held; 2 left a 1 => ok
 unexpected error in a thread: entered a 1; 1 peeked a 1 thread call=loss error=RuntimeError;

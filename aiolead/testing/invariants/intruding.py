@@ -76,9 +76,14 @@ def _why_it_is_over(
         if peek.at + peek.remaining * (1 - _DRIFT) > node.deleted + _ROUNDED:
             return f"for {peek.remaining:.4f} s, and its znode was deleted at {node.deleted:.4f}"
     if bounds.places_in(turn.line) == 1:
-        latest = reading.latest_holder(turn.line, pos)
-        if latest is not None and latest is not turn and latest.entered_pos > turn.entered_pos:
-            return f"{latest} had entered"
+        # Who had lost its place to an operator before it entered is no next contender.
+        later = [
+            each
+            for each in reading.holds_in(turn.line)
+            if turn.entered_pos < each.entered_pos < pos and not each.was_revoked_before
+        ]
+        if later:
+            return f"{later[-1]} had entered"
     return None
 
 
