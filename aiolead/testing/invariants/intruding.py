@@ -76,7 +76,7 @@ def _why_it_is_over(
         if peek.at + peek.remaining * (1 - _DRIFT) > node.deleted + _ROUNDED:
             return f"for {peek.remaining:.4f} s, and its znode was deleted at {node.deleted:.4f}"
     if bounds.places_in(turn.line) == 1:
-        # Who had lost its place to an operator before it entered is no next contender.
+        # A holder that had lost its place to an operator before it entered is no next contender.
         later = [
             each
             for each in reading.holds_in(turn.line)
