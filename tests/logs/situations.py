@@ -409,7 +409,7 @@ SITUATIONS: list[Situation] = [
             77,
             (
                 "not allowed by the znode's ACL: /l (--auth or --sasl logs in; aiolead acl shows "
-                "who may do what)"
+                "who may do what; the parent's ACL says who may create and delete)"
             ),
         ),
         commands=("run", "lock"),

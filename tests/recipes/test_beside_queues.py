@@ -100,7 +100,7 @@ async def test_put_is_refused_on_the_path_of_a_contender(
             with pytest.raises(MixedLayoutError, match="path of its own") as caught:
                 await put(b)
             assert caught.value.neighbour == held.path
-        assert await names(b, PATH) == before
+        assert set(await names(b, PATH)) <= set(before)  # servers delete empty containers
 
 
 @contenders

@@ -150,9 +150,7 @@ class Examination:
             is_first = isinstance(error, ConnectFailed)
             text = "there is no session" if is_first else f"the session did not last: {error}"
             tried = [f"{where}: {in_words(why)}" for where, why in getattr(error, "attempts", ())]
-            advice = "; ".join(
-                [*tried, "what do the servers' logs say?"] if tried else ["see above"]
-            )
+            advice = "; ".join(tried or ["see above"])
             self._add(Level.FAIL, "session", text, advice)
             if is_first:
                 await self._check_servers(None, None)

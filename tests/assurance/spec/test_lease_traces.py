@@ -56,7 +56,6 @@ def planted(name: str, monkeypatch: pytest.MonkeyPatch) -> type[LeaseProof]:
             monkeypatch.setattr("aiolead._session.machine.Timing", module.Timing)
         case "lease.py":
             monkeypatch.setattr(lease_traces, "LeaseBook", module.LeaseBook)
-        case _:
             proof: type[LeaseProof] = module.LeaseProof
             return proof
     return LeaseProof

@@ -13,6 +13,7 @@ from recipes.crowd import crowd
 
 from aiolead import Client, Election, Term
 from aiolead._recipes.contender_queue import Contender
+from aiolead._recipes.holding import TenureContext
 from aiolead.errors import LeadershipLost, LossReason
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.both_loops]
@@ -162,9 +163,9 @@ class AskedInFront(Contender):
 async def test_term_that_begins_with_a_request_ends(a: Client, b: Client, grace: float) -> None:
     election = Election(a, PATH, revocation_grace=grace)
     queue = election._queue
-    election._contest = election._contest.derived(lambda c: AskedInFront(queue, c.data, c.acl))
+    contest = election._contest.derived(lambda c: AskedInFront(queue, c.data, c.acl))
     with anyio.fail_after(PATIENCE), pytest.raises(LeadershipLost) as lost:
-        async with election.leadership():
+        async with TenureContext(contest, None):
             await anyio.sleep_forever()
     assert lost.value.reason is LossReason.REVOKED
     await joined(b, PATH, 0)

@@ -24,6 +24,7 @@ import anyio
 
 import aiolead
 from aiolead._recipes.contender_queue import Contender
+from aiolead._recipes.holding import TenureContext
 from aiolead._recipes.kernel import QueuePosition
 from aiolead.errors import (
     AcquireTimeout,
@@ -118,7 +119,8 @@ def election_of(plan: Plan, client: aiolead.Client, who: str) -> aiolead.Electio
         return Stepping(report, queue, data, contest.acl, on_rank=on_rank)
 
     queue.contend = contend  # type: ignore[method-assign]
-    election._contest = election._contest.derived(contend)
+    contest = election._contest = election._contest.derived(contend)
+    election._context = partial(TenureContext, contest)
     return election
 
 
