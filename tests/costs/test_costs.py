@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import anyio
 import pytest
+import trio
 
 from aiolead import Lock
 from costs import _tables as tables
@@ -13,6 +15,9 @@ from costs import lock
 from costs._counting import PATH, Bench, Cost, Operation, measure
 
 PAGE = tables.PAGE.read_text("utf-8")
+LATE_ON_TRIO = "Lock: 200 contenders of one client join"
+"""trio runs tasks in a random order. So the second contender may look before the first one knows
+that it is in front, takes it for a waiter, and watches it a round trip later."""
 ROWS = [operation for rows in tables.groups().values() for operation in rows]
 
 
@@ -26,7 +31,11 @@ ROWS = [operation for rows in tables.groups().values() for operation in rows]
     ],
 )
 async def test_operation_costs_what_the_page_says(operation: Operation) -> None:
-    line = tables.row(operation, await measure(operation))
+    cost = await measure(operation)
+    if str(operation) == LATE_ON_TRIO and trio.lowlevel.in_trio_run():
+        assert cost.round_trips in (3, 4)
+        cost = replace(cost, round_trips=3)
+    line = tables.row(operation, cost)
     assert line in PAGE, "if it may cost that: python -m tests.costs --write"
 
 
