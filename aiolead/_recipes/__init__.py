@@ -14,7 +14,7 @@ contender_queue          a path with contenders in order, and one of them
 kernel                   pure: the order of contenders, and the znodes to watch
 layouts                  the public value `Layout`; pure: names of contenders, and what fits them
 neighbours               the children that do not fit
-unrecognized             those that no library recognizes, and whom they disturb; for operators
+unrecognized             children that no library recognizes, and the libraries that they disturb
 hold                     acquiring, across lost connections and sessions; a time of holding
 place_parts              the common part of places that wait by an alarm; no lock needs it
 holding                  the `async with` that acquires, and releases behind its body

@@ -229,28 +229,31 @@ class Tries:
 
     Each stands in the queue until it is decided, and gives up behind another contender. Side by
     side, all but one would be refused, however many permits are free. So that many refusals take no
-    longer than one, a refusal counts for all that asked before it was sent for.
+    longer than one, a refusal counts for all that asked before it was sent for, for as many permits
+    or more, and by the same rule.
     """
 
     __slots__ = ("__weakref__", "_asked", "_refused", "_turn")
 
     def __init__(self) -> None:
         self._asked = 0
-        self._refused = (0, 0)
-        """How many had asked by the last refusal, and how many permits were refused."""
+        self._refused: tuple[int, int, LimitRule | None] = (0, 0, None)
+        """How many had asked by the last refusal, how many permits were refused, and by what."""
         self._turn = anyio.Lock(fast_acquire=True)
 
-    async def decide(self, permits: int, attempt: Callable[[], Awaitable[bool]]) -> bool:
+    async def decide(
+        self, permits: int, rule: LimitRule, attempt: Callable[[], Awaitable[bool]]
+    ) -> bool:
         self._asked += 1
         number = self._asked
         async with self._turn:
-            asked, refused = self._refused
-            if number <= asked and permits >= refused:
+            asked, refused, by = self._refused
+            if number <= asked and permits >= refused and rule == by:
                 return False
             asked = self._asked
             is_granted = await attempt()
             if not is_granted:
-                self._refused = (asked, permits)
+                self._refused = (asked, permits, rule)
             return is_granted
 
 
@@ -310,7 +313,8 @@ class Permits(WatchingPlace):
             return True
         if wait:
             return await self._get(wait=True)
-        return await self._tries.decide(len(self._own), partial(self._get, wait=False))
+        attempt = partial(self._get, wait=False)
+        return await self._tries.decide(len(self._own), self._rule, attempt)
 
     async def _get(self, *, wait: bool) -> bool:
         while True:

@@ -1,4 +1,4 @@
-"""The children of a queue that no library recognizes, and whom they disturb: for operators."""
+"""The children of a queue that no library recognizes, and the libraries that they disturb."""
 
 from __future__ import annotations
 

@@ -219,6 +219,24 @@ async def test_refusal_counts_for_all_that_asked_before(
         assert created <= 2 * once["CREATE2"]
 
 
+@with_virtual_server
+async def test_refusal_by_a_smaller_limit_counts_for_no_greater_one(client: Client) -> None:
+    """As while a new limit is rolled out: objects of one client have different ones."""
+    small, great = Semaphore(client, PATH, 1), Semaphore(client, PATH, 9)
+    results: dict[int, list[bool]] = {1: [], 9: []}
+
+    async def use(semaphore: Semaphore, limit: int) -> None:
+        async with semaphore.try_acquire() as held:
+            results[limit].append(held is not None)
+
+    async with great:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(4):
+                tasks.start_soon(use, small, 1)
+                tasks.start_soon(use, great, 9)
+    assert results == {1: [False] * 4, 9: [True] * 4}
+
+
 # --- the limit that counts -----------------------------------------------------------------------
 
 
