@@ -23,7 +23,7 @@ import aiolead
 
 from ..errors import AioleadError
 from . import exits
-from .environment import variable
+from .environment import misspelled, variable
 from .exits import CommandError, complaint
 from .output import Reporter, flush_output, give_up_output, has_lost_terminal, prepare, write_line
 
@@ -429,6 +429,8 @@ def dispatch(arguments: Sequence[str], shell: Reporter = Reporter()) -> int:  # 
             del os.environ[name]
     arguments = list(arguments)
     reporter = _reporter(arguments, shell)
+    for name, meant in misspelled(os.environ).items():
+        reporter.notice(f"{name} is not read: did you mean {meant}?")
     _BEHIND.set(arguments[arguments.index("--") + 1 :] if "--" in arguments else ())
     try:
         # An empty variable behind it must not change what the command does.

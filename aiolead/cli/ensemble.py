@@ -39,7 +39,7 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
     none leads), source (of the number of voters: config, mntr, or hosts, which is a guess). Unknown
     values are null.
 
-    Exits with 0 if there is a quorum, 69 if there is none, or no server answers.
+    Exits with 0 if there is a quorum, 69 if there is none, no server answers, or none leads.
 
     Args:
         inquiry: How to ask.
@@ -63,7 +63,7 @@ def ensemble(*, inquiry: InquiryOptions = INQUIRY, common: Common = COMMON) -> i
             common.note(f"the ensemble's configuration is not known: {why}")
         for reason in sorted({each.not_told.get("mntr", "") for each in serving} - {""}):
             common.note(f"some values are not known: {reason}")
-        return exits.OK if quorum.is_met else exits.UNAVAILABLE
+        return exits.OK if quorum.is_met and quorum.is_led else exits.UNAVAILABLE
 
     return common.run_until_signal(work)
 

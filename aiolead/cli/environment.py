@@ -47,6 +47,23 @@ def variable(name: str) -> str:
     return name
 
 
+def misspelled(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables that nothing reads, each with the one that was probably meant."""
+    unread = [
+        name
+        for name in environ
+        if name.startswith("AIOLEAD_") and name not in PLAIN and name not in SECRET
+    ]
+    if not unread:
+        return {}
+    from difflib import get_close_matches  # seldom needed
+
+    known = sorted(PLAIN | SECRET.keys())
+    # A short name of its own, such as those that `run` sets for its command, is near to none.
+    found = {name: get_close_matches(name, known, n=1, cutoff=0.85) for name in unread}
+    return {name: meant[0] for name, meant in found.items() if meant}
+
+
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:
     """An environment without the secret variables."""
     return {name: value for name, value in environ.items() if name not in SECRET}

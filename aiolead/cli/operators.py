@@ -71,6 +71,11 @@ def revoke(
         else:
             leaders = holder.leaders or 1
             election = Election(client, path, layout=layout, leaders=leaders)
+            names = [one.identity for one in found if one.identity is not None]
+            if wait and successor not in names:
+                there = ", ".join(render.escaped(name) for name in names)
+                who = f"no contender {render.escaped(successor)} yet (there are: {there})"
+                common.note(f"{who}: waiting {wait:g} s for it")
             try:
                 asked = await election.revoke(successor=successor, timeout=wait)
             except HandOverTimeout as error:

@@ -196,6 +196,15 @@ def test_credentials_are_removed_from_an_environment() -> None:
     assert without_credentials({**plain, **dict.fromkeys(SECRET, "x")}) == plain
 
 
+def test_misspelled_variable_is_reported(
+    run: Run, monkeypatch: pytest.MonkeyPatch, somewhere: str
+) -> None:
+    monkeypatch.setenv("AIOLEAD_CONECT_TIMEOUT", "3")
+    monkeypatch.setenv("AIOLEAD_SESSION", "0x1")  # `run` sets it for its command
+    said = "AIOLEAD_CONECT_TIMEOUT is not read: did you mean AIOLEAD_CONNECT_TIMEOUT?"
+    assert run("create --parents /a/b", hosts=somewhere) == prints("/a/b", err=said)
+
+
 def test_default_places_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", "/home/ann")

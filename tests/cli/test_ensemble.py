@@ -161,6 +161,16 @@ def test_problem_of_a_server_is_shown(run: Run, answer: str, problem: str) -> No
     assert problem in out[1]
 
 
+def test_ensemble_without_its_leader_serves_nothing(run: Run) -> None:
+    """Followers that have not missed it yet say that they serve; a script must not go on."""
+    words = {"srvr": SRVR.replace("leader", "follower"), "mntr": "zk_quorum_size\t3\n"}
+    with HostileServer(answering(words)) as one, HostileServer(answering(words)) as other:
+        hosts = f"{one.hosts},{other.hosts},127.0.0.1:1"
+        code, out, _ = run("ensemble", "--connect-timeout", "0.1", hosts=hosts)
+    assert out[-1].endswith("nothing is written until it does, or another one is elected")
+    assert code == 69
+
+
 # --- quorums and states --------------------------------------------------------------------------
 
 

@@ -67,6 +67,10 @@ def test_named_successor_leads_after_a_request(run: Run, somewhere: str) -> None
                 assert run("revoke /app --successor new")[0] == 0
                 late = "/app: no successor was ready within 0 seconds: no contender 'typo' waits"
                 assert run("revoke /app --successor typo --wait 0") == fails(late)
+                code, _, said = run("revoke /app --successor typo --wait 0.1")
+                there = "(there are: new, other)"
+                assert said[0] == f"aiolead: no contender typo yet {there}: waiting 0.1 s for it"
+                assert code == 1
     with Command("lock", "/l", "--", *WORKS, hosts=somewhere) as holder:
         holder.out.expect("works")
         assert run("revoke /l --successor new") == fails("--successor: /l is no election", code=2)
