@@ -37,19 +37,17 @@ if TYPE_CHECKING:
     from ._recipes.barriers import DoubleBarrier as DoubleBarrier
     from ._recipes.condition import Condition as Condition
     from ._recipes.config import Config as Config
-    from ._recipes.counter import Counter as Counter
-    from ._recipes.counter import SequenceAllocator as SequenceAllocator
     from ._recipes.election import Election as Election
     from ._recipes.election import Phase as Phase
     from ._recipes.exclusive import ExclusiveLock as ExclusiveLock
     from ._recipes.exclusive import UniqueNames as UniqueNames
     from ._recipes.group import Group as Group
+    from ._recipes.group import Partitioner as Partitioner
     from ._recipes.hold import Held as Held
     from ._recipes.lock import Lock as Lock
     from ._recipes.lock import ReentrantLock as ReentrantLock
     from ._recipes.multi import MultiLock as MultiLock
     from ._recipes.once import Once as Once
-    from ._recipes.partitioner import Partitioner as Partitioner
     from ._recipes.persistent_node import PersistentNode as PersistentNode
     from ._recipes.queues import DelayQueue as DelayQueue
     from ._recipes.queues import PriorityQueue as PriorityQueue
@@ -59,10 +57,12 @@ if TYPE_CHECKING:
     from ._recipes.semaphore import Semaphore as Semaphore
     from ._recipes.service_registry import ServiceInstance as ServiceInstance
     from ._recipes.service_registry import ServiceRegistry as ServiceRegistry
-    from ._recipes.shared_value import SharedValue as SharedValue
     from ._recipes.task_board import TaskBoard as TaskBoard
     from ._recipes.term import Term as Term
     from ._recipes.tree_cache import TreeCache as TreeCache
+    from ._recipes.values import Counter as Counter
+    from ._recipes.values import SequenceAllocator as SequenceAllocator
+    from ._recipes.values import SharedValue as SharedValue
     from .errors import AcquireTimeout as AcquireTimeout
     from .errors import AioleadError as AioleadError
     from .errors import ConnectionLossError as ConnectionLossError
@@ -95,25 +95,23 @@ else:
             "_recipes.barriers": "Barrier DoubleBarrier",
             "_recipes.condition": "Condition",
             "_recipes.config": "Config",
-            "_recipes.counter": "Counter SequenceAllocator",
             "_recipes.election": "Election Phase",
             "_recipes.exclusive": "ExclusiveLock UniqueNames",
-            "_recipes.group": "Group",
+            "_recipes.group": "Group Partitioner",
             "_recipes.hold": "Held",
             "_recipes.lock": "Lock ReentrantLock",
             "_recipes.multi": "MultiLock",
             "_recipes.once": "Once",
-            "_recipes.partitioner": "Partitioner",
             "_recipes.persistent_node": "PersistentNode",
             "_recipes.queues": "DelayQueue PriorityQueue Queue",
             "_recipes.rate_limit": "RateLimit",
             "_recipes.read_write": "ReadWriteLock",
             "_recipes.semaphore": "Semaphore",
             "_recipes.service_registry": "ServiceInstance ServiceRegistry",
-            "_recipes.shared_value": "SharedValue",
             "_recipes.task_board": "TaskBoard",
             "_recipes.term": "Term",
             "_recipes.tree_cache": "TreeCache",
+            "_recipes.values": "Counter SequenceAllocator SharedValue",
             "errors": (
                 "AcquireTimeout AioleadError ConnectionLossError Fenced LeadershipLost "
                 "LockLost NoNodeError NodeExistsError TenureLost"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._client.core import PendingReply as PendingReply
     from ._client.watchdog import OverdueHold as OverdueHold
     from ._client.watchdog import Overrun as Overrun
+    from ._recipes.attempts import DeadLetter as DeadLetter
     from ._recipes.barriers import BarrierMember as BarrierMember
     from ._recipes.claims import Claimed as Claimed
     from ._recipes.codec import Codec as Codec
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ._recipes.config import ConfigVersion as ConfigVersion
     from ._recipes.config import ConfigView as ConfigView
     from ._recipes.config import Published as Published
-    from ._recipes.dead_letters import DeadLetter as DeadLetter
     from ._recipes.election import Campaign as Campaign
     from ._recipes.election import CampaignState as CampaignState
     from ._recipes.election import ElectionObserver as ElectionObserver
@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from ._recipes.service_registry import ServiceView as ServiceView
     from ._recipes.service_registry import Strategy as Strategy
     from ._recipes.service_registry import WeightedRandom as WeightedRandom
-    from ._recipes.shared_value import SharedValueView as SharedValueView
-    from ._recipes.shared_value import Versioned as Versioned
     from ._recipes.task_board import BoardView as BoardView
     from ._recipes.task_board import Task as Task
     from ._recipes.task_board import TaskPhase as TaskPhase
@@ -77,6 +75,8 @@ if TYPE_CHECKING:
     from ._recipes.tree_reader import TreeNode as TreeNode
     from ._recipes.unrecognized import UnrecognizedChild as UnrecognizedChild
     from ._recipes.unrecognized import unrecognized_children as unrecognized_children
+    from ._recipes.values import SharedValueView as SharedValueView
+    from ._recipes.values import Versioned as Versioned
     from ._recipes.view import ChildrenView as ChildrenView
     from ._recipes.view import DataView as DataView
     from ._recipes.view import View as View
@@ -96,12 +96,12 @@ else:
             "_client.connect": "Connection",
             "_client.core": "PendingReply",
             "_client.watchdog": "OverdueHold Overrun",
+            "_recipes.attempts": "DeadLetter",
             "_recipes.barriers": "BarrierMember",
             "_recipes.claims": "Claimed",
             "_recipes.codec": "Codec",
             "_recipes.condition": "ConditionHeld",
             "_recipes.config": "ConfigVersion ConfigView Published",
-            "_recipes.dead_letters": "DeadLetter",
             "_recipes.election": "Campaign CampaignState ElectionObserver ElectionState",
             "_recipes.exclusive": "HeldName",
             "_recipes.group": "ChangeKind Member MemberChange MembersView Membership",
@@ -118,10 +118,10 @@ else:
                 "Registration RoundRobin ServiceType ServiceView Strategy "
                 "WeightedRandom"
             ),
-            "_recipes.shared_value": "SharedValueView Versioned",
             "_recipes.task_board": "BoardView Task TaskPhase TaskResult TaskState",
             "_recipes.tree_reader": "TreeEvent TreeEventType TreeEvents TreeNode",
             "_recipes.unrecognized": "UnrecognizedChild unrecognized_children",
+            "_recipes.values": "SharedValueView Versioned",
             "_recipes.view": "ChildrenView DataView View",
             "_util.statistics": "ClientStatistics TenureStatistics",
             "_wire.versions": "Feature",

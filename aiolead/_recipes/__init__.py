@@ -1,9 +1,9 @@
 """The recipes, on the client interface of `aiolead.abc` alone.
 
 A recipe is one file: `election`, `lock`, `read_write`, `exclusive`, `semaphore`, `multi`,
-`condition`, `barriers`, `queues`, `task_board`, `group`, `persistent_node`, `partitioner`,
-`service_registry`, `counter`, `shared_value`, `config`, `tree_cache`. `term`,
-`tree_reader`, `queue_items` and `claims` are parts of one or two of them.
+`condition`, `barriers`, `queues`, `task_board`, `once`, `rate_limit`, `group` (with the
+partitioner), `persistent_node`, `service_registry`, `values`, `config`, `tree_cache`. `term`,
+`preference`, `tree_reader`, `queue_items`, `claims` and `attempts` are parts of one or two of them.
 
 Each recipe is made of these mechanisms:
 

@@ -48,7 +48,7 @@ from ..errors import (
 )
 from ..model import ACL, Created, CreateMode, Stat
 from ..paths import join
-from .dead_letters import DIED, AttemptLimit, reason_of
+from .attempts import DIED, AttemptLimit, PausedDelete, pause_after, reason_of
 from .errors import (
     Action,
     Step,
@@ -61,7 +61,6 @@ from .errors import (
 from .fixed import Fixed, find_at
 from .hold import Tenure
 from .holding import Contest
-from .item_pause import PausedDelete, pause_after
 from .naming import Departure, Found, RegisteredNode
 from .place_parts import WatchingPlace
 from .queue_items import AvailableItems, Content

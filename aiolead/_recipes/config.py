@@ -43,7 +43,7 @@ from .recipe import (
     checked_on_invalid,
 )
 from .reporting import PathWarnings
-from .shared_value import Verdict, checked_rng, settled, until_first
+from .values import Verdict, checked_rng, settled, until_first
 from .view import Reading
 
 __all__ = ["Config"]

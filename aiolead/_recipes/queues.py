@@ -36,9 +36,9 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
+from .attempts import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
 from .claims import Claimed, ItemClaim
 from .codec import Codec, checked_codec, encoded
-from .dead_letters import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, Kind, TenureContext
 from .neighbours import ITEM, refuse_holders

@@ -37,7 +37,7 @@ from ..model import ACL, Stat
 from .errors import at_once, until_answered
 from .recipe import Recipe, checked_count, checked_number, checked_wait
 from .reporting import PathWarnings
-from .shared_value import checked_rng, compare_and_set, read, until_first
+from .values import checked_rng, compare_and_set, read, until_first
 
 __all__ = ["RateLimit"]
 

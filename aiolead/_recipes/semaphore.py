@@ -55,7 +55,7 @@ from .reading import listed, over_sessions, read_participants
 from .recipe import OnDisconnect, checked_client, checked_count, checked_flag, checked_path
 from .reporting import PathWarnings
 from .rivals import HolderQuery, oldest_holder
-from .shared_value import write
+from .values import write
 from .znode import NodeGone, Znode, ZnodeState
 
 __all__ = ["Semaphore"]

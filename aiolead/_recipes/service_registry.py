@@ -27,7 +27,7 @@ from ..abc import CoordinationClient
 from ..errors import ConfigurationError, RequestRefusedError, UsageError
 from ..model import ACL
 from ..paths import join
-from .partitioner import score
+from .group import score
 from .persistent_node import PersistentNode
 from .reading import listed, over_sessions, read_children
 from .recipe import Recipe, checked_count, checked_flag, checked_name, checked_number

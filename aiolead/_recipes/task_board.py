@@ -32,9 +32,9 @@ from ..errors import (
 )
 from ..model import ACL, Stat
 from ..paths import join, validate
+from .attempts import RETRY_PAUSE, AttemptLimit
 from .claims import Claimed, ItemClaim, attempts_of
 from .codec import Codec, checked_codec, decoded
-from .dead_letters import RETRY_PAUSE, AttemptLimit
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .place_parts import Alarm

@@ -26,7 +26,7 @@ from kit.cli import WITHIN, outcome
 from kit.raw_client import RawClient
 
 from aiolead import ACL
-from aiolead._recipes.dead_letters import encode_letter
+from aiolead._recipes.attempts import encode_letter
 from aiolead._util.token_bucket import Numbers, Write
 from aiolead.cli import exits
 from aiolead.cli.dashboard.connections import (

@@ -29,7 +29,7 @@ from kit.raw_client import RawClient
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from aiolead import ACL
-from aiolead._recipes.dead_letters import encode_letter
+from aiolead._recipes.attempts import encode_letter
 from aiolead._util.token_bucket import Numbers, Write
 from aiolead.model import Permission
 from aiolead.testing import BlockingEnsemble, FaultProxy

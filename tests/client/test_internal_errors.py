@@ -34,7 +34,7 @@ from aiolead import (
     TreeCache,
 )
 from aiolead._client.net.supervisor import Supervisor
-from aiolead._recipes import config, group, service_registry, shared_value, task_board
+from aiolead._recipes import config, group, service_registry, task_board, values
 from aiolead._recipes import election as campaign
 from aiolead._recipes import election as observer
 from aiolead._recipes import view as znode_views
@@ -134,7 +134,7 @@ DEFECTS: list[tuple[str, Any, str, Any]] = [
     ("data", znode_views, "read_data", defective),
     ("children", View, "_publish", defect),
     ("value", View, "_publish", defect),
-    ("value", shared_value, "read_data", defective),
+    ("value", values, "read_data", defective),
     ("config", config, "ValidObservation", defect),
     ("group", group, "plain", defect),
     ("service", service_registry, "_parsed", defect),

@@ -92,9 +92,9 @@ def test_number_of_imported_modules(server: ThreadedServer, script: str, modules
 
 NAMES = "import aiolead; aiolead.connect; aiolead.Lock"
 OTHERS = (
-    *("barriers", "claims", "condition", "config", "counter", "election", "group", "multi"),
-    *("partitioner", "persistent_node", "queues", "read_write", "semaphore", "service_registry"),
-    *("shared_value", "task_board", "tree_cache", "view"),
+    *("barriers", "claims", "condition", "config", "election", "group", "multi"),
+    *("persistent_node", "queues", "read_write", "semaphore", "service_registry"),
+    *("task_board", "tree_cache", "values", "view"),
 )
 """Recipes that a lock does not need."""
 

@@ -22,8 +22,8 @@ from kit.every_recipe import RECIPES
 
 from aiolead import ACL, ServiceInstance, admin
 from aiolead._client.net import host_sources as discovery
+from aiolead._recipes import attempts, codec, condition, unrecognized
 from aiolead._recipes import barriers as barrier_membership
-from aiolead._recipes import codec, condition, dead_letters, unrecognized
 from aiolead._recipes import config as snapshot
 from aiolead._recipes import kernel as contention
 from aiolead._recipes import queue_items as item_format
@@ -293,7 +293,7 @@ PARSERS: tuple[Parser, ...] = (
     ),
     *_codecs(),
     of_znode(
-        "a dead letter", dead_letters.decode_letter, "_recipes.dead_letters: decode_letter",
+        "a dead letter", attempts.decode_letter, "_recipes.attempts: decode_letter",
     ),
     of_znode(
         "an item of a queue", item_format.decode, "_recipes.queue_items: decode",
@@ -510,7 +510,7 @@ NO_PARSERS: dict[str, str] = {
     "_recipes.config:_encode_value": "of the caller: text, or base64",
     "_recipes.layouts:_checked": "numbers that are constants",
     "_recipes.recipe:": "marks that are constants",
-    "_recipes.partitioner:score": "a digest of ours",
+    "_recipes.group:score": "a digest of ours",
     "_recipes.exclusive:HeldName.number": "the name of our own znode",
     "_session.liveness:Liveness.begun": "four bytes, counted before",
     "adapters.aiozk._session:connect_string": "the ports that aiozk was given",

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from aiolead import ServiceInstance
-from aiolead._recipes.partitioner import Split, score
+from aiolead._recipes.group import Split, score
 from aiolead.errors import ConfigurationError, UsageError
 from aiolead.types import (
     ConsistentHash,

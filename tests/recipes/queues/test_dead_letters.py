@@ -18,8 +18,8 @@ from aiolead import (
     Queue,
     TaskBoard,
 )
-from aiolead._recipes import dead_letters
-from aiolead._recipes.dead_letters import MAX_REASON
+from aiolead._recipes import attempts
+from aiolead._recipes.attempts import MAX_REASON
 from aiolead._recipes.queue_items import encode
 from aiolead.errors import ClaimLost, ConfigurationError, InvalidDataError
 from aiolead.events import Event, EventName
@@ -339,7 +339,7 @@ async def test_item_stays_while_the_dead_letters_refuse_it(
     if why == "closed":
         await client.create(DEAD, acl=[ACL.world(Permission.READ)])
     else:
-        monkeypatch.setattr(dead_letters, "MOST_ITEMS", 1)
+        monkeypatch.setattr(attempts, "MOST_ITEMS", 1)
         await Queue(client, DEAD).put(b"the first one")
     queue = Queue(client, PATH, max_attempts=1, dead_letters=DEAD, retry_pause=1.0)
     await queue.put(b"x")

@@ -22,7 +22,7 @@ from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import enter
 
 from aiolead import ACL, Client, ConnectionLossError, Counter, Lock, LockLost, SharedValue
-from aiolead._recipes.shared_value import compare_and_set
+from aiolead._recipes.values import compare_and_set
 from aiolead._wire.codes import OpCode
 from aiolead.errors import (
     ClientClosedError,

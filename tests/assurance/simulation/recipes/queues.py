@@ -35,7 +35,7 @@ from random import Random
 import anyio
 
 import aiolead
-from aiolead._recipes.dead_letters import DIED, decode_letter
+from aiolead._recipes.attempts import DIED, decode_letter
 from aiolead._recipes.queue_items import decode
 from aiolead.errors import (
     AcquireTimeout,
