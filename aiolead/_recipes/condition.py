@@ -46,7 +46,7 @@ from ..errors import (
 )
 from ..model import ACL, CreateMode, Participant, Stat
 from ..paths import join
-from . import contender_queue
+from . import rivals
 from .contender_queue import ContenderQueue, created, prefix_of
 from .errors import (
     TRIES,
@@ -694,9 +694,9 @@ class Condition(HeldRecipe[ConditionHeld]):
         )
         super().__init__(contest)
 
-    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
-    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
-    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+    holders: ClassVar[rivals.Inquiry] = rivals.holders
+    contenders: ClassVar[rivals.Inquiry] = rivals.contenders
+    revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
     @property
     def path(self) -> str:

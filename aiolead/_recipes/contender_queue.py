@@ -9,40 +9,25 @@ libraries let everybody in.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
-from typing import Any, TypeAlias, TypeVar, final
+from typing import Any, TypeVar, final
 
 from .._client.fast import Wakeup
 from .._util.contender_names import LAST_SEQUENCE, UNREADY, ElectionRules, rules_of
 from ..abc import CoordinationClient, Reply, Watch
-from ..errors import (
-    BadVersionError,
-    NodeExistsError,
-    NoNodeError,
-    ReleaseError,
-    SequenceExhaustedError,
-)
+from ..errors import NodeExistsError, NoNodeError, ReleaseError, SequenceExhaustedError
 from ..events import OWNERLESS
-from ..model import ACL, Created, EventType, Participant, Stat, WatchEvent
-from ..paths import basename, join
+from ..model import ACL, Created, EventType, Stat, WatchEvent
+from ..paths import join
 from .errors import TRIES, in_background
 from .hold import Tenure, answered
 from .holding import Contest, Kind
-from .kernel import ALONE, QueuePosition, holding, sharing, standing
-from .layouts import WARN_FROM, Layout, Names, Role, checked_names, names_of, warn_of_the_end
+from .kernel import ALONE, QueuePosition, sharing, standing
+from .layouts import WARN_FROM, Layout, Names, Role, checked_names, warn_of_the_end
 from .naming import Departure, OwnNames, RegisteredNode, Sequential, delete_until_gone
 from .neighbours import queue_order, refuse_other_rules
-from .reading import (
-    MAX_DATA,
-    asking,
-    is_request,
-    listed,
-    over_sessions,
-    participant,
-    read_children,
-)
+from .reading import is_request
 from .recipe import OnDisconnect, checked_client, checked_path
 from .reporting import PathWarnings
 from .rivals import HolderQuery, front_of_queue
@@ -561,9 +546,6 @@ class Contender:
 T = TypeVar("T", bound=Tenure)
 
 
-Entry = tuple[Participant, bytes, Stat]
-
-
 @final
 class ContenderQueue:
     """A path with a queue of contenders, of whom the first one holds, or the first `places`.
@@ -571,8 +553,8 @@ class ContenderQueue:
     Args:
         recipe: the name of the recipe's class, for errors.
         rules: those of an election, with the number of places.
-        shown: the role to which `contenders`, `holders` and `revoke` are limited, of the two of a
-            shared queue; None for all.
+        shown: the role to which `rivals.entries` is limited, of the two of a shared queue; None
+            for all.
         before_path: called before a missing path is created; raises if it must not be.
 
     Raises `ConfigurationError` if an argument is malformed.
@@ -603,7 +585,7 @@ class ContenderQueue:
         self.naming: Sequential = Sequential(
             self.client, self.local, path, prefix_of(self.names, rules)
         )
-        self._shown = shown
+        self.shown = shown
         self._before_path = before_path
 
     def contest(
@@ -685,102 +667,3 @@ class ContenderQueue:
         if self._before_path is not None:
             await self._before_path()
         await self.client.ensure_path(self.path, mode=self.names.scheme.parents, acl=acl)
-
-    # --- who is there --------------------------------------------------------------------------
-
-    async def contenders(self) -> list[Participant]:
-        """Return the contenders in order, without any that leaves between the two round trips."""
-        return [who for who, _, _ in await self.entries()]
-
-    async def holders(self) -> list[Participant]:
-        """Return the contenders that hold, in order."""
-        return [who for who in await self.contenders() if who.is_holder]
-
-    async def revoke(self) -> list[Participant]:
-        """Ask the holders to release, except those asked before; return those asked now."""
-        return await self.ask([entry for entry in await self.entries() if entry[0].is_holder])
-
-    async def ask(self, entries: Sequence[Entry]) -> list[Participant]:
-        """Ask contenders for their places, except those asked before; return those asked now."""
-        asked: list[tuple[Participant, Reply[Stat]]] = []
-        for who, data, stat in entries:
-            if is_request(data):
-                continue
-            request = asking(data, is_ours=self.is_like_ours(basename(who.path)))
-            # By version: it may have changed meanwhile.
-            asked.append((who, self.client.set(who.path, request, version=stat.version)))
-        for who, answer in asked:
-            try:
-                await answer
-            except NoNodeError:
-                continue
-            except BadVersionError:
-                await self._ask_again(who)
-        return [who for who, _ in asked]
-
-    async def _ask_again(self, who: Participant) -> None:
-        """Ask a contender whose data has changed; if others have asked it, that is enough."""
-        with suppress(NoNodeError):
-            data, stat = await self.client.get(who.path)
-            if stat.czxid == who.token:
-                await self.ask([(who, data, stat)])
-
-    def _role_of(self, name: str) -> Role:
-        if not self.role.shares:
-            return self.role
-        return Role.READ if self.names.is_reader(name) else Role.WRITE
-
-    def is_like_ours(self, name: str) -> bool:
-        """Whether a name is one that clients of ours give in this layout."""
-        return names_of(self.layout, self._role_of(name)).ours(name) is not None
-
-    async def entries(self) -> list[Entry]:
-        """The contenders in order, with the data and `Stat` of their znodes."""
-        return await over_sessions(self.client, self._read)
-
-    async def _read(self) -> list[Entry]:
-        client, path = self.client, self.path
-        children = await listed(client.get_children(path))
-        queue = await queue_order(client, path, children, self.names)
-        found = await read_children(client, path, queue, most=MAX_DATA)
-        holders = holding(list(found), self.places, self.names)
-        return [
-            (participant(join(path, name), data, stat, is_holder=n < holders), data, stat)
-            for n, (name, (data, stat)) in enumerate(found.items())
-            if self._shown in (None, self._role_of(name))
-        ]
-
-
-# --- public methods of locks, which have it as `_queue`: to be assigned in their bodies ----------
-
-
-Inquiry: TypeAlias = Callable[[Any], Coroutine[Any, Any, list[Participant]]]
-"""The type of the methods below. A class that has them names it, for readers and checkers."""
-
-
-async def holders(self: Any) -> list[Participant]:
-    """Return the holders. The server may lag: call `client.sync()` first where that matters."""
-    queue: ContenderQueue = self._queue
-    return await queue.holders()
-
-
-async def contenders(self: Any) -> list[Participant]:
-    """Return the holders and the waiters, in queue order. May lag, as `holders`."""
-    queue: ContenderQueue = self._queue
-    return await queue.contenders()
-
-
-async def revoke(self: Any) -> list[Participant]:
-    """Ask the present holders to release; return those that were not asked before.
-
-    Any process may call this, and no holder is forced. A holder checks
-    `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
-    notified if it is revocable.
-
-    Raises:
-        ConnectionLossError: the connection was lost before all answers came; it is safe to
-            retry.
-        ServerError: the servers refused the write, by `NoAuthError` for instance.
-    """
-    queue: ContenderQueue = self._queue
-    return await queue.revoke()

@@ -36,6 +36,7 @@ from ..errors import (
 from ..events import EventName
 from ..model import ACL, Participant, SessionState
 from ..paths import join
+from . import rivals
 from .beside import beside_body, current_task
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
@@ -643,19 +644,19 @@ class Election(HoldingRecipe[Term]):
         """
         queue, wait = self._queue, checked_wait(timeout)
         if successor is None:
-            return await queue.revoke()
+            return await rivals.revoke(self)
         hand_over = HandOver.to(queue, successor, may_lead=True)
         # Those that were before it: it may lead by now.
-        return await queue.ask((await hand_over.prepared(wait)).holders)
+        return await rivals.ask_to_release(queue, (await hand_over.prepared(wait)).holders)
 
     async def leader(self) -> Participant | None:
         """The leader, the first of several; None if there is none. May lag, as `Lock.holders`."""
-        queue = await self._queue.contenders()
+        queue = await rivals.contenders(self)
         return queue[0] if queue else None
 
     async def contenders(self) -> list[Participant]:
         """The leaders and the waiters, in order. May lag, as `Lock.holders`."""
-        return await self._queue.contenders()
+        return await rivals.contenders(self)
 
 
 def _checked_rules(leaders: int, changing_from: int | None, priority: int | None) -> ElectionRules:

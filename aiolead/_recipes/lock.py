@@ -15,7 +15,7 @@ from .._util.misuse import left_by_another
 from ..abc import CoordinationClient
 from ..errors import UsageError
 from ..model import ACL
-from . import contender_queue
+from . import rivals
 from .contender_queue import ContenderQueue
 from .hold import Held
 from .holding import Contest, HeldRecipe, TenureContext
@@ -65,9 +65,9 @@ class Lock(HeldRecipe[Held]):
         contest = self._queue.contest(Held, identity=identity, on_disconnect=on_disconnect, acl=acl)
         super().__init__(contest)
 
-    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
-    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
-    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+    holders: ClassVar[rivals.Inquiry] = rivals.holders
+    contenders: ClassVar[rivals.Inquiry] = rivals.contenders
+    revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -174,9 +174,9 @@ class ReentrantLock(HeldRecipe[Held]):
         self._holds: dict[int, _TaskHold] = {}
         super().__init__(contest, partial(_ReentrantContext, contest, self._holds))
 
-    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
-    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
-    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+    holders: ClassVar[rivals.Inquiry] = rivals.holders
+    contenders: ClassVar[rivals.Inquiry] = rivals.contenders
+    revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
     @property
     def hold_count(self) -> int:

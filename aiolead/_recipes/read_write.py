@@ -22,7 +22,7 @@ from ..abc import CoordinationClient
 from ..errors import AioleadError, AlreadyHeldError, ReleaseError, UpgradeError
 from ..model import ACL, Participant
 from ..paths import join
-from . import contender_queue
+from . import rivals
 from .contender_queue import Contender, ContenderQueue
 from .errors import Step, before_next_try
 from .fixed import Fixed
@@ -171,9 +171,9 @@ class ReadLock(HeldRecipe[Held]):
         )
         super().__init__(contest)
 
-    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
-    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
-    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+    holders: ClassVar[rivals.Inquiry] = rivals.holders
+    contenders: ClassVar[rivals.Inquiry] = rivals.contenders
+    revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
 
 def _refuse_writer(read: Contest[Any]) -> None:
@@ -213,9 +213,9 @@ class WriteLock(HeldRecipe[WriteHeld]):
         )
         super().__init__(contest)
 
-    holders: ClassVar[contender_queue.Inquiry] = contender_queue.holders
-    contenders: ClassVar[contender_queue.Inquiry] = contender_queue.contenders
-    revoke: ClassVar[contender_queue.Inquiry] = contender_queue.revoke
+    holders: ClassVar[rivals.Inquiry] = rivals.holders
+    contenders: ClassVar[rivals.Inquiry] = rivals.contenders
+    revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
 
 def _refuse_reader(write: Contest[Any]) -> None:
@@ -293,12 +293,12 @@ class ReadWriteLock:
 
     async def holders(self) -> list[Participant]:
         """Return the holders: readers, or one writer. May lag, as `Lock.holders`."""
-        return await self._queue.holders()
+        return await rivals.holders(self)
 
     async def contenders(self) -> list[Participant]:
         """Return the holders and the waiters, in queue order. May lag, as `Lock.holders`."""
-        return await self._queue.contenders()
+        return await rivals.contenders(self)
 
     async def revoke(self) -> list[Participant]:
         """Ask the present holders, readers or a writer, to release. See `Lock.revoke`."""
-        return await self._queue.revoke()
+        return await rivals.revoke(self)

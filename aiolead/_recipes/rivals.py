@@ -1,32 +1,45 @@
-"""Acquisitions with a time limit, and whom they wait for: for the error, if they wait in vain.
+"""The others on a path, as users see them: its contenders, and the holder that a waiter waits for.
 
-The holder is read once, shortly before that, or after long. Nothing depends on the answer: it is
-for people. So a read is bounded in time, and an error of it only means that the holder stays
-unknown.
+An acquisition with a time limit that waits in vain names the holder in its error. The holder is
+read once, shortly before that, or after long. Nothing depends on the answer: it is for people. So
+that read is bounded in time, and an error of it only means that the holder stays unknown.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import anyio
 
 from .._util.escaping import in_seconds
-from ..abc import CoordinationClient
-from ..errors import AcquireTimeout, AioleadError, Blame
+from ..abc import CoordinationClient, Reply
+from ..errors import AcquireTimeout, AioleadError, BadVersionError, Blame, NoNodeError
 from ..events import OWNERLESS, shown_holder
-from ..model import SessionState, Stat
-from ..paths import join, sequence_of
+from ..model import Participant, SessionState, Stat
+from ..paths import basename, join, sequence_of
 from .errors import at_once
 from .hold import Place, acquire, try_acquire
-from .kernel import in_order
-from .layouts import Names
-from .reading import listed, participant
+from .kernel import holding, in_order
+from .layouts import Names, Role, names_of
+from .neighbours import queue_order
+from .reading import (
+    MAX_DATA,
+    asking,
+    is_request,
+    listed,
+    over_sessions,
+    participant,
+    read_children,
+)
+
+if TYPE_CHECKING:
+    from .contender_queue import ContenderQueue
 
 LONGEST = 1.0
 """The longest time for a read, in seconds."""
@@ -308,3 +321,94 @@ async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str])
     looks = [(name, client.exists(join(folder, name))) for name in names[:MOST_READ]]
     seen = [(stat.czxid, name) for name, look in looks if (stat := await look) is not None]
     return min(seen)[1] if seen else names[0]
+
+
+# --- all contenders of a queue, for users --------------------------------------------------------
+
+Entry = tuple[Participant, bytes, Stat]
+"""A contender, with the data and the `Stat` of its znode."""
+
+
+async def entries(queue: ContenderQueue) -> list[Entry]:
+    """The contenders in order, without any that leaves between the two round trips."""
+    return await over_sessions(queue.client, partial(_read, queue))
+
+
+async def _read(queue: ContenderQueue) -> list[Entry]:
+    client, path, names = queue.client, queue.path, queue.names
+    children = await listed(client.get_children(path))
+    line = await queue_order(client, path, children, names)
+    found = await read_children(client, path, line, most=MAX_DATA)
+    holders = holding(list(found), queue.places, names)
+    return [
+        (participant(join(path, name), data, stat, is_holder=n < holders), data, stat)
+        for n, (name, (data, stat)) in enumerate(found.items())
+        if queue.shown in (None, _role_of(queue, name))
+    ]
+
+
+def _role_of(queue: ContenderQueue, name: str) -> Role:
+    if not queue.role.shares:
+        return queue.role
+    return Role.READ if queue.names.is_reader(name) else Role.WRITE
+
+
+def is_like_ours(queue: ContenderQueue, name: str) -> bool:
+    """Whether a name is one that clients of ours give in this layout."""
+    return names_of(queue.layout, _role_of(queue, name)).ours(name) is not None
+
+
+async def ask_to_release(queue: ContenderQueue, asked: Iterable[Entry]) -> list[Participant]:
+    """Ask contenders for their places, except those asked before; return those asked now."""
+    client = queue.client
+    now: list[tuple[Participant, Reply[Stat]]] = []
+    for who, data, stat in asked:
+        if is_request(data):
+            continue
+        request = asking(data, is_ours=is_like_ours(queue, basename(who.path)))
+        # By version: it may have changed meanwhile.
+        now.append((who, client.set(who.path, request, version=stat.version)))
+    for who, answer in now:
+        try:
+            await answer
+        except NoNodeError:
+            continue
+        except BadVersionError:
+            # Its data has changed. If others have asked it, that is enough.
+            with suppress(NoNodeError):
+                data, stat = await client.get(who.path)
+                if stat.czxid == who.token:
+                    await ask_to_release(queue, [(who, data, stat)])
+    return [who for who, _ in now]
+
+
+# --- public methods of locks, which have the queue as `_queue`: to be assigned in their bodies ----
+
+Inquiry: TypeAlias = Callable[[Any], Coroutine[Any, Any, list[Participant]]]
+"""The type of the methods below. A class that has them names it, for readers and checkers."""
+
+
+async def holders(self: Any) -> list[Participant]:
+    """Return the holders. The server may lag: call `client.sync()` first where that matters."""
+    return [who for who in await contenders(self) if who.is_holder]
+
+
+async def contenders(self: Any) -> list[Participant]:
+    """Return the holders and the waiters, in queue order. May lag, as `holders`."""
+    return [who for who, _, _ in await entries(self._queue)]
+
+
+async def revoke(self: Any) -> list[Participant]:
+    """Ask the present holders to release; return those that were not asked before.
+
+    Any process may call this, and no holder is forced. A holder checks
+    `held.is_revocation_requested` or awaits `held.revocation_requested()`; one of Curator's is
+    notified if it is revocable.
+
+    Raises:
+        ConnectionLossError: the connection was lost before all answers came; it is safe to
+            retry.
+        ServerError: the servers refused the write, by `NoAuthError` for instance.
+    """
+    found = await entries(self._queue)
+    return await ask_to_release(self._queue, [entry for entry in found if entry[0].is_holder])

@@ -58,10 +58,11 @@ from .hold import Body, Place, Tenure
 from .place_parts import Alarm
 from .reading import MAX_IDENTITY, is_ready, is_request, participant, ready
 from .recipe import checked_text, checked_wait
+from .rivals import Entry, ask_to_release, entries, is_like_ours
 from .znode import Znode
 
 if TYPE_CHECKING:
-    from .contender_queue import ContenderQueue, Entry
+    from .contender_queue import ContenderQueue
     from .holding import Contest
 
 __all__ = ["Term"]
@@ -176,12 +177,12 @@ class HandOver:
 
     async def _look(self) -> Succession | None:
         """Look who is where, ask those before the successor, and watch all of them."""
-        entries = await self._queue.entries()
-        holders = [entry for entry in entries if entry[0].is_holder]
+        found = await entries(self._queue)
+        holders = [entry for entry in found if entry[0].is_holder]
         for leader, _, _ in holders if self._may_lead else ():
             if self._is_wanted(leader):
                 return Succession(leader, ())
-        waiters = entries[len(holders) :]
+        waiters = found[len(holders) :]
         at = self._find(waiters)
         if at is None:
             return None
@@ -194,14 +195,14 @@ class HandOver:
             await self._watch_all([successor])
             await self._watch_all(better)
             return None
-        ours = [each for each in before if self._queue.is_like_ours(basename(each[0].path))]
+        ours = [each for each in before if is_like_ours(self._queue, basename(each[0].path))]
         if len(ours) < len(before):
             self._obstacle = f"{name!r} is behind a contender of another library, which stays"
         elif before:
             self._obstacle = f"{name!r} is behind {len(before)} that were asked to step behind"
         else:
             self._obstacle = f"{name!r} has not reported that it is ready"
-        await self._queue.ask(ours)
+        await ask_to_release(self._queue, ours)
         look = self._client.get(successor.path, watch=self._alarm.watch())
         await self._watch_all([each for each, _, _ in before])
         try:
@@ -211,7 +212,7 @@ class HandOver:
             return None
         if before or stat.czxid != successor.token or not is_ready(data):
             return None
-        if is_request(data) and self._queue.is_like_ours(basename(successor.path)):
+        if is_request(data) and is_like_ours(self._queue, basename(successor.path)):
             self._obstacle = f"another hand-over asks {name!r} to step behind"
             return None
         return Succession(participant(successor.path, data, stat, is_holder=False), holders)

@@ -16,7 +16,9 @@ from recipes.blocks import term_of
 from recipes.crowd import Crowd, crowd
 
 from aiolead import Client, Election
-from aiolead._recipes.contender_queue import Entry
+from aiolead._recipes import term as term_module
+from aiolead._recipes.contender_queue import ContenderQueue
+from aiolead._recipes.rivals import Entry, entries
 from aiolead.errors import (
     HandOverTimeout,
     LeadershipLost,
@@ -206,22 +208,21 @@ async def test_unknown_successor_is_reported_and_no_leader_is_asked(
 @on_embedded
 @pytest.mark.parametrize("look", [1, 2])
 async def test_successor_of_a_leader_that_died_is_not_asked(
-    server: ServerUnderTest, look: int
+    server: ServerUnderTest, monkeypatch: pytest.MonkeyPatch, look: int
 ) -> None:
     """It leads by then, whether the last look has shown that, or not yet."""
     async with queue_of(server, "a", "b") as (them, watcher):
         election = Election(watcher, PATH)
-        entries = election._queue.entries
 
-        async def entries_and_then_the_leader_dies() -> list[Entry]:
-            found = await entries()
-            election._queue.entries = entries  # type: ignore[method-assign]
+        async def entries_and_then_the_leader_dies(queue: ContenderQueue) -> list[Entry]:
+            monkeypatch.undo()
+            found = await entries(queue)
             with raw(server) as operator:
                 operator.delete(found[0][0].path)
             await eventually(lambda: "b" in them.inside, "b leads")
-            return found if look == 1 else await entries()
+            return found if look == 1 else await entries(queue)
 
-        election._queue.entries = entries_and_then_the_leader_dies  # type: ignore[method-assign]
+        monkeypatch.setattr(term_module, "entries", entries_and_then_the_leader_dies)
         with anyio.fail_after(PATIENCE):
             await election.revoke(successor="b")
             assert await election.revoke(successor="b") == []
