@@ -110,12 +110,25 @@ class Fixed:
         """Nothing to record: what is at the path is judged by its czxid."""
 
     def note_lost(self, _path: str, session_id: int, since: int) -> None:
-        self.registry.note_lost(self.full_path, session_id, since)
+        # It is kept for as long as the session lives: the create may be applied very late.
+        lost, path = self.registry.lost, self.full_path
+        session, sent = lost.get(path, (0, []))
+        lost[path] = session_id, [*(sent if session == session_id else ()), since]
+
+    def _settle_lost(self, czxid: int) -> None:
+        """Remove the lost create that has made a znode, if one has; it makes no other."""
+        lost, path = self.registry.lost, self.full_path
+        _, sent = lost.get(path, (0, []))
+        made = next((since for since in sent if czxid > since), None)
+        if made is not None:
+            sent.remove(made)
+            if not sent:
+                del lost[path]
 
     def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
         token = created.stat.czxid
         if since is None:
-            self.registry.settle_lost(self.full_path, token)
+            self._settle_lost(token)
         self.registry.claimed[token] = None
         return RegisteredNode(created.path, basename(created.path), 0, token, session_id)
 
@@ -130,7 +143,20 @@ class Fixed:
 
     def is_from_lost_create(self, stat: Stat) -> bool:
         """Whether what is at the path is from a lost create of this client."""
-        return self.registry.is_from_lost_create(self._client, self.full_path, stat)
+        session_id, sent = self.registry.lost.get(self.full_path, (0, []))
+        return (
+            session_id == self._client.session_id
+            and any(stat.czxid > since for since in sent)
+            and self.is_unclaimed(stat)
+        )
+
+    def is_unclaimed(self, stat: Stat) -> bool:
+        """Whether our session owns a znode that no recipe here has, and no other process holds."""
+        return self._is_unknown(stat) and self._client.backend.sole_in() <= 0.0
+
+    def _is_unknown(self, stat: Stat) -> bool:
+        is_claimed = stat.czxid in self.registry.claimed
+        return stat.ephemeral_owner == self._client.session_id != 0 and not is_claimed
 
     def may_be_from(self, seen: bytes, data: bytes) -> bool:
         """Whether a znode of our session with these data may be from a create with `data`.
@@ -141,8 +167,14 @@ class Fixed:
         return seen == data or not self._client.backend.is_session_shared
 
     def is_left_behind(self, stat: Stat) -> bool:
-        """Whether another process that had our session has made it; see `OwnZnodes`."""
-        return self.registry.is_left_behind(self._client, stat)
+        """Whether another process that had our session has made a znode, as far as can be known.
+
+        The application may have made it itself. That only counts as another's if other processes
+        may have the session, and no other library uses it in this one.
+        """
+        backend = self._client.backend
+        is_passed_on = backend.is_session_passed_on and not backend.is_session_shared
+        return is_passed_on and self._is_unknown(stat)
 
     def judge(self, stat: Stat, *, is_ours: bool) -> bool:
         """Whether to take what is at the path; it is deleted if another process has left it."""

@@ -1,30 +1,13 @@
 """How a znode of ours is named, found again and deleted, and what proves that it is ours.
 
-A `Znode` has one naming, which knows the requests that create, find and delete it. There are two of
-them, and some recipes have a naming of their own beside them:
+A `Znode` has one naming, which knows the requests that create, find and delete it. `Sequential` is
+that of a name which begins with the session and a number that this client gives once, `fixed.Fixed`
+that of a path which others may use as well. Some recipes have a naming of their own beside them.
 
-* `Sequential`: the name begins with the session and a number that this client gives once.
-* `fixed.Fixed`: a path that others may have used before, and may use later.
-
-Neither a path nor a session proves that a znode is ours. Several tasks and recipes of a client may
-want the same path, an adapted session has znodes of another library, and another process may
-continue the session (`connect(resume=)`). And a writer that may create can forge any name, but not
-the owner of an ephemeral znode. So all recipes record their znodes in one registry for each client,
-synchronously, as the answers to the creates arrive. Whether an existing znode is ours is decided as
-the answer that shows it arrives, too: an answer that follows may remove the record.
-
-A znode is from a *lost create*, one whose answer was lost, if the session of the create owns it,
-and
-
-* a sequential one: its name begins with the session and a number that this client gives once
-  (`Backend.serial`);
-* one at a fixed path: no recipe of this client has it, a create of this client at that path was
-  lost in this session, and the znode is younger than that request. Servers do not say more. Another
-  process that continues the session could have made it as well, so where there may be one this
-  counts only once that process cannot hold anything any more (`Backend.sole_in`).
-
-An *orphan* is a znode that another process has left in our session. It would exist for as long as
-our session does, so it is deleted, once that process cannot hold anything any more.
+docs/explanation/ephemeral-znodes.md says what proves that a znode is ours, and what an orphan is.
+All recipes record their znodes in one registry for each client, synchronously, as the answers to
+the creates arrive. Whether an existing znode is ours is decided as the answer that shows it
+arrives, too: an answer that follows may remove the record.
 
 A delete of our znode goes on until the znode is gone: `PendingDelete`. A refusal is reported once,
 to the caller that waits (`Departure.await_report`), or in the log.
@@ -112,68 +95,21 @@ class RegisteredNode:
 class OwnZnodes:
     """The registry: all znodes that the recipes of one client have, by czxid, and lost creates."""
 
-    __slots__ = ("__weakref__", "_lost", "_orphans", "claimed")
+    __slots__ = ("__weakref__", "_orphans", "claimed", "lost")
 
     def __init__(self) -> None:
         # Empty dicts take less memory than empty sets, and garbage collections pass over them.
         self.claimed: dict[int, None] = {}
         """The czxids of those that are wanted, or being deleted."""
-        self._lost: dict[str, tuple[int, list[int]]] = {}
+        self.lost: dict[str, tuple[int, list[int]]] = {}
         """The lost creates by fixed path, as the servers know it: the session, and the newest zxid
-        known as each was sent."""
+        known as each was sent. Only `Fixed` changes them."""
         self._orphans: dict[int, None] = {}
         """The czxids of those that are about to be deleted."""
 
     @classmethod
     def of(cls, client: CoordinationClient) -> OwnZnodes:
         return client.backend.shared(None, cls)
-
-    # --- lost creates --------------------------------------------------------------------------
-
-    def note_lost(self, path: str, session_id: int, since: int) -> None:
-        """Record a lost create at a fixed path, sent when `since` was the newest known zxid.
-
-        It is kept for as long as the session lives: the create may be applied very late.
-        """
-        session, sent = self._lost.get(path, (0, []))
-        self._lost[path] = session_id, [*(sent if session == session_id else ()), since]
-
-    def settle_lost(self, path: str, czxid: int) -> None:
-        """Remove the lost create that has made a znode, if one has; it makes no other."""
-        _, sent = self._lost.get(path, (0, []))
-        made = next((since for since in sent if czxid > since), None)
-        if made is not None:
-            sent.remove(made)
-            if not sent:
-                del self._lost[path]
-
-    def is_from_lost_create(self, client: CoordinationClient, path: str, stat: Stat) -> bool:
-        """Whether a znode at a fixed path (as the servers know it) is from a lost create."""
-        session_id, sent = self._lost.get(path, (0, []))
-        return (
-            session_id == client.session_id
-            and any(stat.czxid > since for since in sent)
-            and self.is_unclaimed(client, stat)
-        )
-
-    def is_unclaimed(self, client: CoordinationClient, stat: Stat) -> bool:
-        """Whether our session owns a znode that no recipe here has, and no other process holds."""
-        return self._is_unknown(client, stat) and client.backend.sole_in() <= 0.0
-
-    def _is_unknown(self, client: CoordinationClient, stat: Stat) -> bool:
-        return stat.ephemeral_owner == client.session_id != 0 and stat.czxid not in self.claimed
-
-    # --- orphans -------------------------------------------------------------------------------
-
-    def is_left_behind(self, client: CoordinationClient, stat: Stat) -> bool:
-        """Whether another process that had our session has made a znode, as far as can be known.
-
-        The application may have made it itself. That only counts as another's if other processes
-        may have the session, and no other library uses it in this one.
-        """
-        backend = client.backend
-        is_passed_on = backend.is_session_passed_on and not backend.is_session_shared
-        return is_passed_on and self._is_unknown(client, stat)
 
     def delete_orphan(
         self,

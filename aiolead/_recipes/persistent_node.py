@@ -114,7 +114,7 @@ class Kept(Fixed):
         # znode, or an object of this client that does not know it yet.
         if self._client.backend.is_session_shared:
             return self.is_from_lost_create(stat)
-        return self.registry.is_unclaimed(self._client, stat)
+        return self.is_unclaimed(stat)
 
     def may_become_ours(self, stat: Stat) -> bool:
         """Whether another process with this session may have made a znode, and may hold it."""
