@@ -7,7 +7,7 @@ is cancelled in the middle of a send would leave half a frame behind.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
@@ -58,6 +58,7 @@ class Carrier(Protocol):
     async def aclose(self) -> None: ...
 
 
+@final
 class StreamCarrier:
     """Carries bytes over any byte stream: one task receives, one sends."""
 
@@ -98,23 +99,17 @@ class StreamCarrier:
 
     async def _read(self, traffic: Traffic) -> None:
         while True:
-            data = await self._receive()
+            data = await self._stream.receive(READ_SIZE)
             while traffic.feed(data):
                 await checkpoint()
                 data = b""
-
-    async def _receive(self) -> bytes:
-        return await self._stream.receive(READ_SIZE)
 
     async def _write(self, traffic: Traffic) -> None:
         while True:
             self._output = anyio.Event()
             while data := traffic.take():
-                await self._send(data)
+                await self._stream.send(data)
             await self._output.wait()
-
-    async def _send(self, data: bytes) -> None:
-        await self._stream.send(data)
 
     async def aclose(self) -> None:
         await anyio.aclose_forcefully(self._stream)
