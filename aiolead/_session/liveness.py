@@ -79,13 +79,13 @@ class Liveness:
 
     def reason(self, bound: float) -> str:
         """Why the connection is lost: `bound` seconds without any answer, or without the oldest."""
-        since, what = self.oldest()
-        if self.last_answer <= since:
+        _, what = self.silence()
+        if what is None:
             return f"the server has answered nothing for {in_seconds(bound)}"
         return f"the server answers, but has not answered {what} for {in_seconds(bound)}"
 
-    def oldest(self) -> tuple[float, object]:
-        """The unanswered request that waits longest, and since when; `inf` if there is none."""
+    def silence(self) -> tuple[float, object]:
+        """Since when the server has answered nothing, and None; or not the oldest, and that one."""
         since: float = inf
         what: object = None
         if self._requests.unanswered:
@@ -98,4 +98,4 @@ class Liveness:
             presented_at = max(presented_at, self._last[XID_AUTH])
             if presented_at < since:
                 since, what = presented_at, RESERVED_XIDS[XID_AUTH]
-        return since, what
+        return (since, what) if since < self.last_answer else (self.last_answer, None)

@@ -713,7 +713,7 @@ class SessionMachine:
             return min(
                 due,
                 self._last_sent + self.timing.ping_after,
-                self._silent_due(),
+                self._liveness.silence()[0] + self.timing.silent_after,
                 self._cut_due(),
                 self.leases.renewal_due(),
                 self.watches.again_at,
@@ -723,10 +723,6 @@ class SessionMachine:
             if since is not None:
                 due = min(due, since + self.timing.patience)
         return due
-
-    def _silent_due(self) -> float:
-        since, _ = self._liveness.oldest()
-        return min(since, self._liveness.last_answer) + self.timing.silent_after
 
     def _cut_due(self) -> float:
         # Not before a new connection has had its chance.
@@ -746,7 +742,7 @@ class SessionMachine:
             if early is not None and early + self.timing.patience <= now:
                 return "the server does not answer the handshake, and a request has waited for long"
             return None
-        if now >= self._silent_due():
+        if now >= self._liveness.silence()[0] + self.timing.silent_after:
             return self._liveness.reason(self.timing.silent_after)
         if now >= self._cut_due():
             return "the server does not confirm the lease"
