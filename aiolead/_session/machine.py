@@ -591,7 +591,10 @@ class SessionMachine:
             return
         liveness, requests = self._liveness, self.requests
         liveness.last_answer = liveness.last_reply = now
-        call = requests.awaiting(reply.xid)
+        unanswered = requests.unanswered
+        if not unanswered or unanswered[0].xid != reply.xid:
+            raise requests.skipped(reply.xid)
+        call = unanswered[0]
         answer = read_answer(call, reply.err, reply)
         requests.answered(now)
         # Only after decoding: with a zxid from malformed bytes, every server would refuse us.

@@ -558,20 +558,17 @@ class RequestQueue:
         self._alone = call
         return False
 
-    def awaiting(self, xid: int) -> Call[Any]:
-        """Return the call that an answer belongs to: always the oldest in flight. See `answered`.
+    def skipped(self, xid: int) -> ConnectionLossError:
+        """The error for an answer to another request than the oldest in flight, or to none.
 
-        Raises `ConnectionLossError` if the answer is to another request: the server has skipped
-        one, so nothing that follows on this connection can be trusted.
+        The server has skipped one, so nothing that follows on this connection can be trusted.
         """
         if not self.unanswered:
-            raise ConnectionLossError(f"the server answered request {xid}, but none was in flight")
+            return ConnectionLossError(f"the server answered request {xid}, but none was in flight")
         call = self.unanswered[0]
-        if call.xid != xid:
-            raise ConnectionLossError(
-                f"the server skipped request {call.xid} ({call}): it answered request {xid} instead"
-            )
-        return call
+        return ConnectionLossError(
+            f"the server skipped request {call.xid} ({call}): it answered request {xid} instead"
+        )
 
     def answered(self, now: float) -> None:
         """Remove the oldest call in flight, which was answered."""

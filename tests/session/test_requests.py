@@ -76,6 +76,12 @@ def test_answer_that_skips_a_request_loses_the_connection(script: Script, xid: i
     assert unsent.result().czxid == 1
 
 
+def test_answer_while_no_request_is_in_flight_loses_the_connection(script: Script) -> None:
+    script.get("/a")  # not sent yet
+    with pytest.raises(ConnectionLossError, match="answered request 1, but none was in flight"):
+        script.reply(1)
+
+
 def test_skipped_read_is_sent_again_with_its_watch(script: Script) -> None:
     watcher = Watcher(script)
     skipped, answered = script.get("/a", watcher.slot), script.get("/b")
