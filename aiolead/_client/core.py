@@ -116,9 +116,9 @@ class Core:
         self._subscribers: dict[int, Callable[[SessionState, int], object]] = {}
         self._next_subscriber = 0
         self._session_watchers: list[Callable[[], object]] = []
-        # By what makes them, then by path.
-        self._shared: dict[object, WeakValueDictionary[str, Any]] = {}
-        self._shared_lately: deque[object] = deque(maxlen=KEPT)
+        self.shared: dict[object, WeakValueDictionary[str, Any]] = {}
+        """What `Backend.shared` has returned: by what makes it, then by its path on the servers."""
+        self.shared_lately: deque[object] = deque(maxlen=KEPT)
         self.first_serial: int = first_serial
         self.last_serial: int = first_serial - 1
         """The number that `Backend.serial` gave last, to any view."""
@@ -304,17 +304,6 @@ class Core:
             await changed.wait()
         finally:
             unsubscribe()
-
-    def shared(self, path: str, make: Callable[[], T]) -> T:
-        self.check_home()
-        made = self._shared.get(make)
-        if made is None:
-            made = self._shared[make] = WeakValueDictionary()
-        value: T | None = made.get(path)
-        if value is None:
-            value = made[path] = make()
-            self._shared_lately.append(value)
-        return value
 
     async def holders_gone(self) -> None:
         """Waits until every holder that lost its hold has released it."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, final
+from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint
 
@@ -606,7 +607,16 @@ class ClientBackend:
         return self._core.first_serial <= serial <= self._core.last_serial
 
     def shared(self, path: str | None, make: Callable[[], T]) -> T:
-        return self._core.shared("" if path is None else self._scope.full(path), make)
+        core, full = self._core, "" if path is None else self._scope.full(path)
+        core.check_home()
+        made = core.shared.get(make)
+        if made is None:
+            made = core.shared[make] = WeakValueDictionary()
+        value: T | None = made.get(full)
+        if value is None:
+            value = made[full] = make()
+            core.shared_lately.append(value)
+        return value
 
     def make_watch(self, on_event: Callable[[WatchEvent], object] | None = None) -> ClientWatch:
         self._core.check_home()
