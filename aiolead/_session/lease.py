@@ -422,23 +422,6 @@ class LeaseBook:
             self._watchdog.lost(held, reason, self)
         self._notify(held, owner, reason)
 
-    def is_enough(self, now: float) -> bool:
-        """Whether a hold may begin: its first renewal will be answered before the lease runs out.
-
-        A renewal is two round trips, each as long as a write takes here. An ample lease is enough
-        however slow the last write was, since it can always be had. Raises `TooManyHoldsError` if
-        the session has as many holds as it may have.
-        """
-        timing, held = self._timing, self.held
-        if held >= timing.most_holds:
-            raise TooManyHoldsError(
-                f"the session holds {held} znodes, as many as it could lose in time with a "
-                f"timeout of {in_seconds(timing.session_timeout)}: use more clients, or another "
-                "timeout"
-            )
-        usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
-        return self.deadline - held * LOSING - now >= min(usual, timing.ample_lease)
-
     # --- renewing ------------------------------------------------------------------------------
 
     def due(self) -> float:
@@ -619,10 +602,36 @@ class Renewals:
         self._requests = requests
         self._observer = observer
         self._now = now
+        self._is_connected = False
         self._is_asked = False
 
+    def connected(self) -> None:
+        self._is_connected = True
+
     def connection_lost(self) -> None:
-        self._is_asked = False
+        self._is_connected = self._is_asked = False
+
+    def first_is_in_time(self, now: float) -> bool:
+        """Whether a hold may begin: its first renewal will be answered before the lease runs out.
+
+        A renewal is two round trips, each as long as a write takes here. An ample lease is enough
+        however slow the last write was, since it can always be had. How much the next writes prove
+        depends on the server. So it is asked, in the segment of the next request, before the lease
+        becomes short.
+
+        Raises `TooManyHoldsError` if the session has as many holds as it may have.
+        """
+        leases, timing, held = self._leases, self._leases._timing, self._leases.held
+        if self._is_connected and leases.deadline - now < timing.half_lease:
+            self.ask(now)
+        if held >= timing.most_holds:
+            raise TooManyHoldsError(
+                f"the session holds {held} znodes, as many as it could lose in time with a "
+                f"timeout of {in_seconds(timing.session_timeout)}: use more clients, or another "
+                "timeout"
+            )
+        usual = max(timing.enough_lease, 3 * self._lease_proof.write_took)
+        return leases.deadline - held * LOSING - now >= min(usual, timing.ample_lease)
 
     def ask(self, now: float) -> None:
         """Ask whether one round is enough here, ahead of the users' requests and once."""

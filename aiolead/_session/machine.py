@@ -182,7 +182,7 @@ class SessionMachine:
             first_xid=first_xid,
         )
         self._liveness = Liveness(self.requests, self.watches, self.login)
-        self._renewals = Renewals(
+        self.renewals: Renewals = Renewals(
             self.leases, self._lease_proof, self.requests, observer, lambda: self.last_contact
         )
         self._reset_connection()
@@ -335,16 +335,6 @@ class SessionMachine:
                 self._observer.due_earlier(-inf)
         return call
 
-    def has_enough_lease(self, now: float) -> bool:
-        """Whether a hold may begin: see `LeaseBook.is_enough`.
-
-        How much the next writes prove depends on the server. So it is asked, in the segment of the
-        next request, before the lease becomes short.
-        """
-        if self._established and self.leases.deadline - now < self.timing.half_lease:
-            self._renewals.ask(now)
-        return self.leases.is_enough(now)
-
     def check_size(self, call: Call[T]) -> None:
         """Raise `LocalWireError` if a request is longer than the servers accept."""
         if len(call.body) > self.max_body:
@@ -405,9 +395,9 @@ class SessionMachine:
             self._make_room(now)
             self.server.closed(self.requests.unanswered, now, self.timing.patience)
         self._reset_connection()
+        self.renewals.connection_lost()
         self.login.connection_lost(now, self.timing.patience, established=established)
         self._lease_proof.closed()
-        self._renewals.connection_lost()
         self.watches.connection_lost()
         if established:
             self.requests.connection_lost(now, self.timing.patience, closed)
@@ -546,6 +536,7 @@ class SessionMachine:
         """Send credentials and watches: handshake and login are done."""
         self._established = True
         self._established_at = now
+        self.renewals.connected()
         self._liveness.connected(now)
         # Credentials go before watches, since they decide which events these get.
         self.login.present_all(now)
@@ -750,7 +741,7 @@ class SessionMachine:
         if now >= self._cut_due():
             return "the server does not confirm the lease"
         if now >= self.leases.renewal_due():
-            self._renewals.renew(now, self._own_room)
+            self.renewals.renew(now, self._own_room)
             self._observer.output_ready()
         if now >= self.watches.again_at:
             self._liveness.rearming(now)

@@ -103,18 +103,18 @@ def test_question_is_repeated_if_the_refusal_may_be_temporary(
 
 
 def test_client_without_enough_lease_asks_with_its_next_write(script: Script) -> None:
-    machine = script.machine
-    assert machine.has_enough_lease(script.now)
+    renewals = script.machine.renewals
+    assert renewals.first_is_in_time(script.now)
     script.serve_for(2 * TIMEOUT)
-    assert not machine.has_enough_lease(script.now)
-    assert not machine.has_enough_lease(script.now)
+    assert not renewals.first_is_in_time(script.now)
+    assert not renewals.first_is_in_time(script.now)
     assert script.one().is_question
 
 
 def test_question_is_not_queued_without_a_connection(script: Script) -> None:
     script.disconnect()
     script.now += 2 * TIMEOUT
-    assert not script.machine.has_enough_lease(script.now)
+    assert not script.machine.renewals.first_is_in_time(script.now)
     script.connect()
     assert script.ops() == []
 

@@ -273,22 +273,22 @@ def test_losing_released_holds_takes_no_time(script: Script) -> None:
 def test_session_takes_as_many_holds_as_it_can_lose_in_an_eighth_of_its_timeout(
     script: Script,
 ) -> None:
-    leases = script.leases
+    leases, renewals = script.leases, script.machine.renewals
     holders = []
     while leases.held < 10_000:  # 1,250 for each second
-        assert leases.is_enough(script.now)
+        assert renewals.first_is_in_time(script.now)
         holders.append(script.hold("/a"))
     with pytest.raises(TooManyHoldsError, match="holds 10000 znodes"):
-        leases.is_enough(script.now)
+        renewals.first_is_in_time(script.now)
     assert leases.deadline - leases.loss_due == pytest.approx(TIMEOUT / 8, abs=2 * LOSING)
     holders[0].release()
-    assert leases.is_enough(script.now)
+    assert renewals.first_is_in_time(script.now)
 
 
 def test_more_holds_need_more_lease(script: Script) -> None:
     left = TIMEOUT / 8
-    assert script.leases.is_enough(script.deadline - left)
+    assert script.machine.renewals.first_is_in_time(script.deadline - left)
     for number in range(1_000):
         script.hold(f"/{number}")
-    assert not script.leases.is_enough(script.deadline - left)
-    assert script.leases.is_enough(script.deadline - left - 1_000 * LOSING)
+    assert not script.machine.renewals.first_is_in_time(script.deadline - left)
+    assert script.machine.renewals.first_is_in_time(script.deadline - left - 1_000 * LOSING)

@@ -412,8 +412,8 @@ def test_enough_lease_depends_on_how_long_writes_take_on_this_connection(
     script.answer(packet)
     if reconnects:
         script.reconnect()
-    assert script.leases.is_enough(script.deadline - enough)
-    assert not script.leases.is_enough(script.deadline - enough + 0.01)
+    assert script.machine.renewals.first_is_in_time(script.deadline - enough)
+    assert not script.machine.renewals.first_is_in_time(script.deadline - enough + 0.01)
 
 
 # --- refused renewals --------------------------------------------------------------------------

@@ -669,7 +669,7 @@ class ClientLease:
         core = self._core
         if core_module.process is not core.process:
             return False
-        return core.machine.has_enough_lease(core.clock())
+        return core.machine.renewals.first_is_in_time(core.clock())
 
     def expire(self) -> None:
         self._core.expire()
