@@ -645,7 +645,7 @@ class Election(HoldingRecipe[Term]):
         queue, wait = self._queue, checked_wait(timeout)
         if successor is None:
             return await rivals.revoke(self)
-        hand_over = HandOver.to(queue, successor, may_lead=True)
+        hand_over = HandOver(queue, successor, may_lead=True)
         # Those that were before it: it may lead by now.
         return await rivals.ask_to_release(queue, (await hand_over.prepared(wait)).holders)
 

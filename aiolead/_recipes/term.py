@@ -85,10 +85,8 @@ class HandOver:
 
     Args:
         queue: the queue of the election.
-        name: the successor, for messages; empty if any will do.
-        is_wanted: whether a contender may be the successor: the one with the highest priority if
-            there are several, then the first one. Once its znode was there and is gone, any will
-            do.
+        name: the identity of the successor; None if any will do. Of several, it is the one with the
+            highest priority, then the first one. Once its znode was there and is gone, any will do.
         check: called before each look; an exception ends this.
         may_lead: whether it is enough that the successor leads by now. Then no holders were before
             it.
@@ -97,39 +95,25 @@ class HandOver:
     def __init__(
         self,
         queue: ContenderQueue,
-        name: str,
-        is_wanted: Callable[[Participant], bool],
+        name: str | None,
         check: Callable[[], object] | None = None,
         *,
         may_lead: bool = False,
     ) -> None:
+        if name is not None and not checked_text("successor", name, most=MAX_IDENTITY):
+            raise ConfigurationError("successor: must not be empty")
         self._queue = queue
         self._client = queue.client
-        self._is_wanted = is_wanted
+        self._is_wanted: Callable[[Participant], bool] = (
+            _anybody if name is None else partial(_is_named, name)
+        )
         self._check = check
         self._may_lead = may_lead
         self._is_there = False
         """Whether a contender was there that is the successor."""
-        self._missing = f"no contender {name!r} waits" if name else "nobody waits"
+        self._missing = "nobody waits" if name is None else f"no contender {name!r} waits"
         self._obstacle = self._missing
         self._alarm = Alarm(queue.client)
-
-    @classmethod
-    def to(
-        cls,
-        queue: ContenderQueue,
-        identity: str | None,
-        check: Callable[[], object] | None = None,
-        *,
-        may_lead: bool = False,
-    ) -> HandOver:
-        """One to the first waiter of an identity, or to the first waiter for None."""
-        if identity is None:
-            return cls(queue, "", _anybody, check)
-        name = checked_text("successor", identity, most=MAX_IDENTITY)
-        if not name:
-            raise ConfigurationError("successor: must not be empty")
-        return cls(queue, name, lambda who: who.identity == name, check, may_lead=may_lead)
 
     def look_again(self) -> None:
         """Something has happened that `check` may raise for."""
@@ -267,6 +251,10 @@ def _priority(who: Participant) -> float:
 
 def _anybody(_: Participant) -> bool:
     return True
+
+
+def _is_named(name: str, who: Participant) -> bool:
+    return who.identity == name
 
 
 def _is_at(token: int, who: Participant) -> bool:
@@ -424,7 +412,7 @@ class Term(Tenure):
         self._client.backend.check_home()
         if self._hand_over is not None:
             raise UsageError(f"{self!r}: another task hands it over: cancel that one first")
-        hand_over = self._hand_over = HandOver.to(self._queue, to, self.check)
+        hand_over = self._hand_over = HandOver(self._queue, to, self.check)
         try:
             return (await hand_over.prepared(timeout)).successor
         finally:
