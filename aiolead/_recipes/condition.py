@@ -49,14 +49,15 @@ from ..paths import join
 from . import rivals
 from .contender_queue import ContenderQueue, created, prefix_of
 from .errors import (
-    TRIES,
     Action,
     Step,
     action_for,
     before_next_try,
     ensure_path,
     in_background,
+    until_answered,
     until_done,
+    with_parent,
 )
 from .hold import Body, Held, Place, acquire
 from .holding import Contest, HeldRecipe
@@ -149,10 +150,10 @@ class ConditionSignals:
     def signal(self, name: str) -> str:
         return join(join(self._path, "signals"), name)
 
-    async def ensure(self, part: str) -> None:
-        """Create the parent of waiters or signals, which servers delete when it is empty."""
+    async def ensure(self) -> None:
+        """Create the parent of the signals, which servers delete when it is empty."""
         mode = CreateMode.CONTAINER
-        await ensure_path(self._client, join(self._path, part), mode=mode, acl=self._acl)
+        await ensure_path(self._client, join(self._path, "signals"), mode=mode, acl=self._acl)
 
     async def look(self) -> Waiters:
         """List the waiters and signals in one round trip."""
@@ -255,6 +256,7 @@ class Waiter:
     ) -> None:
         self._client = client
         self._path = join(path, "waiters")
+        self._acl = acl
         names = client.backend.shared(self._path, OwnNames)
         prefix = prefix_of(names_of(Layout.CURATOR, Role.WAIT))
         naming = Sequential(client, names, self._path, prefix)
@@ -274,19 +276,13 @@ class Waiter:
 
     async def join(self) -> None:
         """Create the znode. From then on no signal is missed."""
-        tries = TRIES
-        while True:
-            try:
-                if not await self._znode.found_lost():
-                    await created(self._znode, self._znode.create(), self._path)
-                return
-            except NoNodeError:
-                if not tries:
-                    raise
-                tries -= 1
-                await self._signals.ensure("waiters")
-            except AioleadError as error:
-                await before_next_try(self._client, error, Step.ACQUIRE)
+        client, mode = self._client, CreateMode.CONTAINER
+        create = partial(until_answered, client, self._create)
+        await with_parent(client, self._path, create, mode=mode, acl=self._acl)
+
+    async def _create(self) -> None:
+        if not await self._znode.found_lost():
+            await created(self._znode, self._znode.create(), self._path)
 
     async def signalled(self) -> None:
         """Wait for a signal, or for the end of the znode: without it no signal can come."""
@@ -641,7 +637,7 @@ class ConditionHeld(Held):
             await reply
         except TransactionError as error:
             if isinstance(error.cause, NoNodeError) and error.index >= len(names):
-                await signals.ensure("signals")
+                await signals.ensure()
             elif not isinstance(error.cause, (NoNodeError, NodeExistsError)):
                 raise
             return 0

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from ..errors import ConfigurationError, InvalidPathError, NodeExistsError, NoNo
 from ..events import OWNERLESS
 from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
 from ..paths import basename, join, parent, validate
-from .errors import TRIES, with_parent
+from .errors import with_parent
 from .fixed import Fixed, look_for_ours
 from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
@@ -289,25 +290,21 @@ class _FreeName(WatchingPlace):
     async def get(self, *, wait: bool) -> bool:
         if self._own is not None and await self._own.resolve():
             return True
-        tries = 0
-        while True:
-            try:
-                free = await self._lowest_free(wait=wait)
-                if free is not None:
-                    await self._create(free)
-                    return True
-                if not wait:
-                    return False
-            except NodeExistsError:
-                continue  # another client was quicker
-            except NoNodeError:
-                tries += 1
-                if tries > TRIES:
-                    raise
-                await self._client.ensure_path(self._path, mode=CreateMode.CONTAINER, acl=self._acl)
-                continue
+        claim, mode = partial(self._claim, wait=wait), CreateMode.CONTAINER
+        while not await with_parent(self._client, self._path, claim, mode=mode, acl=self._acl):
+            if not wait:
+                return False
             self.is_new = False
             await self._alarm.wait()
+        return True
+
+    async def _claim(self, *, wait: bool) -> bool:
+        """Claim the lowest free name; False if none is free."""
+        while (free := await self._lowest_free(wait=wait)) is not None:
+            with suppress(NodeExistsError):  # another client was quicker
+                await self._create(free)
+                return True
+        return False
 
     async def _lowest_free(self, *, wait: bool) -> int | None:
         """The lowest free number; if there is none, watch for one."""
