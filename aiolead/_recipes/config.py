@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar, cast, final, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from .._util.escaping import described, escaped
 from .._util.parsing import MalformedError, base64_data, json_object, shown, whole
@@ -49,7 +49,12 @@ from .view import Reading
 __all__ = ["Config"]
 __types__ = ["ConfigVersion", "ConfigView", "Published"]
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    P = DefaultTypeVar("P", default=dict[str, bytes])
+else:
+    P = TypeVar("P")
 T_co = TypeVar("T_co", covariant=True)
 
 KEYS = "keys"
@@ -210,7 +215,7 @@ def _decode_value(value: object) -> bytes:
 
 
 @final
-class ConfigView(ValidView[T]):
+class ConfigView(ValidView[P]):
     """A view of the current configuration, which is always valid. See `View`.
 
     An invalid version is skipped, and reported by `invalid` and to the configuration's
@@ -221,7 +226,7 @@ class ConfigView(ValidView[T]):
         self,
         client: CoordinationClient,
         path: str,
-        parse: Callable[[Snapshot], Published[T]],
+        parse: Callable[[Snapshot], Published[P]],
         on_invalid: OnInvalid | None,
     ) -> None:
         super().__init__(client, path, on_invalid)
@@ -233,7 +238,7 @@ class ConfigView(ValidView[T]):
         return self._observed.version
 
     @property
-    def published(self) -> Published[T]:
+    def published(self) -> Published[P]:
         """The configuration with its version."""
         observed = self._observed
         return Published(observed.value, observed.version)
@@ -243,7 +248,7 @@ class ConfigView(ValidView[T]):
         """The error of the latest version; None if that is valid, and therefore `value`."""
         return self._observed.invalid if self._count else None
 
-    async def _read(self, reading: Reading[T]) -> ValidObservation[T]:
+    async def _read(self, reading: Reading[P]) -> ValidObservation[P]:
         snapshot = await read_snapshot(self._client, self._path, reading.watch(self._path))
         by = snapshot.published_by
         try:
@@ -267,7 +272,7 @@ _SHOWN, _SHOWN_NAMES = 80, 3
 
 
 @final
-class Config(Recipe, Generic[T]):
+class Config(Recipe, Generic[P]):
     """A configuration: several keys, published together and observed as one value.
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
@@ -294,41 +299,12 @@ class Config(Recipe, Generic[T]):
     The other arguments, and the errors, are those of `SharedValue`.
     """
 
-    @overload
-    def __init__(
-        self: Config[dict[str, bytes]],
-        client: CoordinationClient,
-        path: str,
-        *,
-        keep: int = 10,
-        identity: str | None = None,
-        on_invalid: OnInvalid | None = None,
-        max_size: int = MAX_SIZE,
-        rng: random.Random | None = None,
-        acl: Sequence[ACL] | None = None,
-    ) -> None: ...
-
-    @overload
     def __init__(
         self,
         client: CoordinationClient,
         path: str,
         *,
-        parse: Callable[[dict[str, bytes]], T],
-        keep: int = 10,
-        identity: str | None = None,
-        on_invalid: OnInvalid | None = None,
-        max_size: int = MAX_SIZE,
-        rng: random.Random | None = None,
-        acl: Sequence[ACL] | None = None,
-    ) -> None: ...
-
-    def __init__(
-        self,
-        client: CoordinationClient,
-        path: str,
-        *,
-        parse: Callable[[dict[str, bytes]], Any] = dict,
+        parse: Callable[[dict[str, bytes]], P] | None = None,
         keep: int = 10,
         identity: str | None = None,
         on_invalid: OnInvalid | None = None,
@@ -337,9 +313,9 @@ class Config(Recipe, Generic[T]):
         acl: Sequence[ACL] | None = None,
     ) -> None:
         super().__init__(client, path, acl=acl)
-        if not callable(parse):
+        if not (parse is None or callable(parse)):
             raise ConfigurationError(f"parse: must be a function, not {parse!r}")
-        self._parse = cast(Callable[[dict[str, bytes]], T], parse)
+        self._parse: Callable[[dict[str, bytes]], Any] = parse or dict
         self._keep = checked_count("keep", keep, least=1, most=1000)
         self._identity = checked_identity(identity)
         self._on_invalid = checked_on_invalid(on_invalid)
@@ -348,7 +324,7 @@ class Config(Recipe, Generic[T]):
         self._history_path = join(path, HISTORY)
         self._warnings = self._client.backend.shared(path, PathWarnings)
 
-    async def get(self) -> Published[T]:
+    async def get(self) -> Published[P]:
         """Return the configuration. The connected server may lag; see `SharedValue.get`.
 
         Raises `InvalidDataError` if the present version is invalid.
@@ -356,7 +332,7 @@ class Config(Recipe, Generic[T]):
         read = partial(read_snapshot, self._client, self._path)
         return self._parsed(await over_sessions(self._client, read))
 
-    def observe(self) -> ConfigView[T]:
+    def observe(self) -> ConfigView[P]:
         """Return a view of the current configuration: `async with config.observe() as view`."""
         return ConfigView(self._client, self._path, self._parsed, self._on_invalid)
 
@@ -445,7 +421,7 @@ class Config(Recipe, Generic[T]):
             for name, (data, stat) in found.items()
         ]
 
-    def _parsed(self, snapshot: Snapshot) -> Published[T]:
+    def _parsed(self, snapshot: Snapshot) -> Published[P]:
         version = snapshot.version(self._path)
         try:
             return Published(self._parse(dict(snapshot.keys)), version)

@@ -166,6 +166,12 @@ __all__ = [
     "connect",
 ]
 C = TypeVar("C")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    P = DefaultTypeVar("P", default=dict[str, bytes])
+else:
+    P = TypeVar("P")
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -998,7 +1004,7 @@ class ConditionHeld(Held):
 
 
 @final
-class Config(Proxy, Generic[T]):
+class Config(Proxy, Generic[P]):
     """A configuration: several keys, published together and observed as one value.
 
         config = Config(client, "/app/config", parse=Settings.from_keys)
@@ -1027,39 +1033,12 @@ class Config(Proxy, Generic[T]):
 
     _target: aiolead.Config[Any]
 
-    @overload
-    def __init__(
-        self: Config[dict[str, bytes]],
-        client: Client,
-        path: str,
-        *,
-        keep: int = 10,
-        identity: str | None = None,
-        on_invalid: Callable[[InvalidDataError], object] | None = None,
-        max_size: int = 262144,
-        rng: random.Random | None = None,
-        acl: Sequence[ACL] | None = None,
-    ) -> None: ...
-    @overload
     def __init__(
         self,
         client: Client,
         path: str,
         *,
-        parse: Callable[[dict[str, bytes]], T],
-        keep: int = 10,
-        identity: str | None = None,
-        on_invalid: Callable[[InvalidDataError], object] | None = None,
-        max_size: int = 262144,
-        rng: random.Random | None = None,
-        acl: Sequence[ACL] | None = None,
-    ) -> None: ...
-    def __init__(
-        self,
-        client: Client,
-        path: str,
-        *,
-        parse: Callable[[dict[str, bytes]], Any] = dict,
+        parse: Callable[[dict[str, bytes]], P] | None = None,
         keep: int = 10,
         identity: str | None = None,
         on_invalid: Callable[[InvalidDataError], object] | None = None,
@@ -1085,14 +1064,14 @@ class Config(Proxy, Generic[T]):
         """The path, as it was passed."""
         return self._target.path
 
-    def get(self) -> Published[T]:
+    def get(self) -> Published[P]:
         """Return the configuration. The connected server may lag; see `SharedValue.get`.
 
         Raises `InvalidDataError` if the present version is invalid.
         """
         return self._loop.call(lambda: self._target.get())
 
-    def observe(self) -> ConfigView[T]:
+    def observe(self) -> ConfigView[P]:
         """Return a view of the current configuration: `with config.observe() as view`."""
         return self._loop.ask(lambda: self._wrap(self._target.observe()))
 
@@ -1144,7 +1123,7 @@ class Config(Proxy, Generic[T]):
 
 
 @final
-class ConfigView(View["T"]):
+class ConfigView(View["P"]):
     """A view of the current configuration, which is always valid. See `View`.
 
     An invalid version is skipped, and reported by `invalid` and to the configuration's
@@ -1159,7 +1138,7 @@ class ConfigView(View["T"]):
         return self._target.version
 
     @property
-    def published(self) -> Published[T]:
+    def published(self) -> Published[P]:
         """The configuration with its version."""
         return self._loop.ask(lambda: self._wrap(self._target.published))
 

@@ -296,7 +296,7 @@ def docstring(thing: object) -> str:
 # --- the text ------------------------------------------------------------------------------------
 
 
-DEFAULTS = {"V": "bytes"}
+DEFAULTS = {"P": "dict[str, bytes]", "V": "bytes"}
 """The type variables that have a default, for type checkers."""
 
 LAZY = """
