@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -49,6 +49,7 @@ from ..errors import (
 from ..model import ACL, Created, CreateMode, Stat
 from ..paths import join
 from .attempts import DIED, AttemptLimit, PausedDelete, pause_after, reason_of
+from .codec import Codec
 from .errors import (
     Action,
     Step,
@@ -63,11 +64,18 @@ from .hold import Tenure
 from .holding import Contest
 from .naming import Departure, Found, RegisteredNode
 from .place_parts import WatchingPlace
-from .queue_items import AvailableItems, Content
+from .queue_items import AvailableItems, Content, with_values
 from .reading import caught_up, read_data
 from .recipe import checked_number
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultTypeVar
+
+    V = DefaultTypeVar("V", default=bytes)
+else:
+    V = TypeVar("V")
 
 __types__ = ["Claimed"]
 
@@ -221,6 +229,7 @@ class ItemClaim(WatchingPlace):
         self,
         available: AvailableItems,
         decode: Decode,
+        codec: Codec[Any],
         pause: float,
         limit: AttemptLimit | None,
         contest: Contest[Any],
@@ -233,6 +242,7 @@ class ItemClaim(WatchingPlace):
         self.attempts = 0
         """How often the item was claimed, this time included; known once it is."""
         self._decode = decode
+        self._codec = codec
         self._pause = pause
         self.limit = limit
         """The most attempts; None if there may be any number."""
@@ -334,7 +344,7 @@ class ItemClaim(WatchingPlace):
         self.attempts = max(1, attempts_of(of_item))
         limit = self.limit
         try:
-            self.content = self._decode(body)
+            self.content = with_values(self._codec, self._decode(body))
         except ValueError as error:
             self.content = Content((body,), invalid=error)
         invalid = self.content.invalid
@@ -449,7 +459,7 @@ _LAST = 2
 """How many operations end the transaction, behind the results."""
 
 
-class Claimed(Tenure):
+class Claimed(Tenure, Generic[V]):
     """An item held under a claim: a `QueueItem`, or a `Task`."""
 
     _lost_error = ClaimLost
@@ -470,6 +480,26 @@ class Claimed(Tenure):
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
+        return self._claim.content.parts
+
+    @property
+    def data(self) -> bytes:
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
+        parts = self.parts
+        if len(parts) != 1:
+            raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
+        return parts[0]
+
+    @property
+    def value(self) -> V:
+        """The data of the item, as the recipe's `codec` decodes them; otherwise as `data`."""
+        _ = self.data  # it must have one part
+        value: V = self._claim.content.values[0]
+        return value
 
     @property
     def attempts(self) -> int:

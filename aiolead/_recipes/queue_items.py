@@ -165,11 +165,6 @@ def decode(body: bytes) -> Content:
         at += size
 
 
-def decode_values(codec: Codec[Any], body: bytes) -> Content:
-    """Decode an item, and its parts by a codec; raises ValueError if it is no item."""
-    return with_values(codec, decode(body))
-
-
 def with_values(codec: Codec[Any], content: Content) -> Content:
     """Decode the parts of an item by a codec."""
     try:

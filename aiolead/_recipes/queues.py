@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, final
+from typing import Any, Generic, Self, TypeVar, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -37,7 +37,7 @@ from ..errors import (
 from ..model import ACL, CreateMode, Stat
 from ..paths import basename, join, sequence_of
 from .attempts import RETRY_PAUSE, AttemptLimit, DeadLetter, decode_letter
-from .claims import Claimed, ItemClaim
+from .claims import Claimed, ItemClaim, V
 from .codec import Codec, checked_codec, encoded
 from .errors import with_parent
 from .holding import Contest, HoldingRecipe, Kind, TenureContext
@@ -48,7 +48,7 @@ from .queue_items import (
     DelayNames,
     ItemNames,
     PriorityNames,
-    decode_values,
+    decode,
     encode,
 )
 from .reading import listed, over_sessions
@@ -56,7 +56,6 @@ from .recipe import (
     OnDisconnect,
     OnInvalid,
     checked_acl,
-    checked_bytes,
     checked_client,
     checked_count,
     checked_number,
@@ -183,19 +182,7 @@ class ItemProducer:
         return look
 
 
-def encoded_by(codec: Codec[Any] | None, data: Any) -> bytes:
-    """Encode a caller's data, bytes without a codec; else raise `ConfigurationError`."""
-    return checked_bytes(data) if codec is None else encoded(codec, data, name="data")
-
-
-C = TypeVar("C", bound=Claimed)
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as DefaultTypeVar
-
-    V = DefaultTypeVar("V", default=bytes)
-else:
-    V = TypeVar("V")
+C = TypeVar("C", bound=Claimed[Any])
 
 __all__ = ["DelayQueue", "PriorityQueue", "Queue"]
 __types__ = ["Consumption", "QueueItem"]
@@ -285,32 +272,12 @@ class Consumption(TenureContext["Consumption[C]"], Generic[C]):
             raise self._failure
 
 
-class QueueItem(Claimed, Generic[V]):
+class QueueItem(Claimed[V]):
     """An item of a queue, held for the body of an `async with`.
 
     It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
     describes `token`, `check()`, `fenced()` and the other members.
     """
-
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
-        return self._claim.content.parts
-
-    @property
-    def data(self) -> bytes:
-        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
-        parts = self.parts
-        if len(parts) != 1:
-            raise UsageError(f"{self.name} of {self._what} has {len(parts)} parts: use item.parts")
-        return parts[0]
-
-    @property
-    def value(self) -> V:
-        """The data of the item, as the queue's `codec` decodes them; otherwise as `data`."""
-        _ = self.data  # it must have one part
-        value: V = self._claim.content.values[0]
-        return value
 
     @property
     def dead_letter(self) -> DeadLetter | None:
@@ -365,8 +332,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
         on_disconnect: OnDisconnect = "keep",
         acl: Sequence[ACL] | None = None,
     ) -> None:
-        self._codec: Codec[Any] | None = None if codec is None else checked_codec(codec)
-        decode = partial(decode_values, self._codec or Codec.raw())
+        self._codec: Codec[Any] = Codec.raw() if codec is None else checked_codec(codec)
         claims = checked_path(f"{checked_path(path)}-claims" if claims is None else claims)
         if claims == path:
             raise ConfigurationError(f"claims: must not be the path of the items: {claims!r}")
@@ -389,7 +355,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
             client,
             path,
             kind,
-            partial(ItemClaim, self._available, decode, pause, limit),
+            partial(ItemClaim, self._available, decode, self._codec, pause, limit),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -440,7 +406,7 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
     async def _put(self, prefix: str, items: Iterable[V]) -> list[str]:
         if isinstance(items, (bytes, bytearray, str)):
             raise ConfigurationError("items: must be several of them, each bytes; or use put()")
-        bodies = [encode([encoded_by(self._codec, data)]) for data in items]
+        bodies = [encode([encoded(self._codec, data, name="data")]) for data in items]
         if not bodies:
             raise ConfigurationError("items: must not be empty")
         return await self._producer.put(prefix, bodies)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Generic, cast, final
 
 import anyio
 import anyio.lowlevel
@@ -33,13 +33,13 @@ from ..errors import (
 from ..model import ACL, Stat
 from ..paths import join, validate
 from .attempts import RETRY_PAUSE, AttemptLimit
-from .claims import Claimed, ItemClaim, attempts_of
-from .codec import Codec, checked_codec, decoded
+from .claims import Claimed, ItemClaim, V, attempts_of
+from .codec import Codec, checked_codec, decoded, encoded
 from .errors import Step, before_next_try, until_answered, with_parent
 from .holding import Contest, HoldingRecipe, TenureContext
 from .place_parts import Alarm
-from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames, with_values
-from .queues import Consumption, ItemProducer, encoded_by
+from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames
+from .queues import Consumption, ItemProducer
 from .reading import catch_up, look_at_all
 from .recipe import (
     OnDisconnect,
@@ -57,13 +57,7 @@ from .trimming import Trimmer
 from .view import ChildReader, Observation, Reading, View, plain
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as DefaultTypeVar
-
     from .hold import Body, Place
-
-    V = DefaultTypeVar("V", default=bytes)
-else:
-    V = TypeVar("V")
 
 __all__ = ["TaskBoard"]
 __types__ = ["BoardView", "Task", "TaskPhase", "TaskResult", "TaskState"]
@@ -210,7 +204,7 @@ class Results:
         path: str,
         keep: int,
         acl: Sequence[ACL] | None,
-        codec: Codec[Any] | None,
+        codec: Codec[Any],
         identity: str,
     ) -> None:
         path = join(path, "results")
@@ -270,7 +264,7 @@ class Results:
         except ValueError as error:
             raise InvalidDataError(path, error, version=stat.version) from error
         try:
-            value = decoded(self.codec or Codec.raw(), path, result.data, stat)
+            value = decoded(self.codec, path, result.data, stat)
         except InvalidDataError:
             if result.data:
                 raise
@@ -279,7 +273,7 @@ class Results:
 
 
 @final
-class Task(Claimed, Generic[V]):
+class Task(Claimed[V]):
     """A task, held for the body of an `async with`.
 
     It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
@@ -304,17 +298,6 @@ class Task(Claimed, Generic[V]):
         super().__init__(contest, place, body)
         self._fence = self.fenced()
         self._over = anyio.Event()
-
-    @property
-    def data(self) -> bytes:
-        """The data of the task."""
-        return self._claim.content.parts[0]
-
-    @property
-    def value(self) -> V:
-        """The data of the task, as the board's `codec` decodes them."""
-        value: V = self._claim.content.values[0]
-        return value
 
     async def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.
@@ -364,7 +347,7 @@ class Task(Claimed, Generic[V]):
     async def _conclude(self, data: Any, note: str = "", *, is_failed: bool = False) -> None:
         results = self._results
         if not (isinstance(data, bytes) and not data):
-            data = encoded_by(results.codec, data)
+            data = encoded(results.codec, data, name="data")
         result = TaskResult(self.name, data, self.identity, is_failed, note, self.attempts)
         body = encode_result(result)
         path = join(results.path, self.name)
@@ -412,8 +395,8 @@ class Task(Claimed, Generic[V]):
         await super()._release(scope)
 
 
-def _content(codec: Codec[Any], body: bytes) -> Content:
-    return with_values(codec, Content((body,)))
+def _content(body: bytes) -> Content:
+    return Content((body,))
 
 
 _PREFIX = "task-"
@@ -573,7 +556,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
         report_every = checked_number("report_every", report_every)
         client, acl = checked_client(client), checked_acl(acl)
         tasks, claims = join(path, "tasks"), join(path, "claims")
-        self._codec: Codec[Any] | None = None if codec is None else checked_codec(codec)
+        self._codec: Codec[Any] = Codec.raw() if codec is None else checked_codec(codec)
         self._available = AvailableItems(
             client,
             tasks,
@@ -590,13 +573,12 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
             client, max_attempts, dead_letters, acl, others=others, failures=results
         )
         kind = partial(cast("type[Task[V]]", Task), results=results, report_every=report_every)
-        decode = partial(_content, self._codec or Codec.raw())
         contest = Contest(
             type(self).__name__,
             client,
             path,
             kind,
-            partial(ItemClaim, self._available, decode, pause, limit),
+            partial(ItemClaim, self._available, _content, self._codec, pause, limit),
             identity=identity,
             on_disconnect=on_disconnect,
             acl=acl,
@@ -617,7 +599,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
 
         Raises, cancellation, on connection loss: as `Queue.put`, with `max_tasks` as the limit.
         """
-        return (await self._producer.put(_PREFIX, [encoded_by(self._codec, data)]))[0]
+        return (await self._producer.put(_PREFIX, [encoded(self._codec, data, name="data")]))[0]
 
     def claim(self, *, timeout: float | None = None) -> TenureContext[Task[V]]:
         """Claim the next task for the body of an `async with`.

@@ -514,15 +514,30 @@ class ChildrenView(View["list[str] | None"]):
     _target: aiolead.types.ChildrenView
 
 
-class Claimed(Tenure):
+class Claimed(Tenure, Generic[V]):
     """An item held under a claim: a `QueueItem`, or a `Task`."""
 
-    _target: aiolead.types.Claimed
+    _target: aiolead.types.Claimed[Any]
 
     @property
     def name(self) -> str:
         """The name of the item, and of its claim, on the servers."""
         return self._target.name
+
+    @property
+    def parts(self) -> tuple[bytes, ...]:
+        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
+        return self._target.parts
+
+    @property
+    def data(self) -> bytes:
+        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
+        return self._target.data
+
+    @property
+    def value(self) -> V:
+        """The data of the item, as the recipe's `codec` decodes them; otherwise as `data`."""
+        return self._loop.ask(lambda: self._wrap(self._target.value))
 
     @property
     def attempts(self) -> int:
@@ -2683,7 +2698,7 @@ class Queue(Proxy, Generic[V]):
         return self._loop.call(lambda: self._target.put_many(items))
 
 
-class QueueItem(Claimed, Generic[V]):
+class QueueItem(Claimed["V"]):
     """An item of a queue, held for the body of a `with`.
 
     It is released when the body ends or the claim is lost, unless it was acknowledged. `Tenure`
@@ -2691,21 +2706,6 @@ class QueueItem(Claimed, Generic[V]):
     """
 
     _target: aiolead.types.QueueItem[Any]
-
-    @property
-    def parts(self) -> tuple[bytes, ...]:
-        """The parts of the item: one, unless Curator's `putMulti` wrote it."""
-        return self._target.parts
-
-    @property
-    def data(self) -> bytes:
-        """The data of the item; raises `UsageError` unless it has exactly one part (`parts`)."""
-        return self._target.data
-
-    @property
-    def value(self) -> V:
-        """The data of the item, as the queue's `codec` decodes them; otherwise as `data`."""
-        return self._loop.ask(lambda: self._wrap(self._target.value))
 
     @property
     def dead_letter(self) -> DeadLetter | None:
@@ -3641,7 +3641,7 @@ class SharedValueView(View["T"]):
 
 
 @final
-class Task(Claimed, Generic[V]):
+class Task(Claimed["V"]):
     """A task, held for the body of a `with`.
 
     It is released when the body ends or the claim is lost, unless it was finished. `Tenure`
@@ -3649,16 +3649,6 @@ class Task(Claimed, Generic[V]):
     """
 
     _target: aiolead.types.Task[Any]
-
-    @property
-    def data(self) -> bytes:
-        """The data of the task."""
-        return self._target.data
-
-    @property
-    def value(self) -> V:
-        """The data of the task, as the board's `codec` decodes them."""
-        return self._loop.ask(lambda: self._wrap(self._target.value))
 
     def report(self, progress: float | None = None, note: str = "") -> None:
         """Report progress to observers of the board.

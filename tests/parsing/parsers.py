@@ -300,7 +300,8 @@ PARSERS: tuple[Parser, ...] = (
         raises=_MALFORMED,
     ),
     of_znode(
-        "an item of a typed queue", partial(item_format.decode_values, codec.Codec.json()),
+        "an item of a typed queue",
+        lambda body: item_format.with_values(codec.Codec.json(), item_format.decode(body)),
         "_recipes.queue_items: with_values", raises=_MALFORMED,
     ),
     of_znode(
