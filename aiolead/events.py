@@ -298,7 +298,7 @@ class EventHook:
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
-    __slots__ = ("_clock", "_complained", "_prefix", "_sinks", "trouble")
+    __slots__ = ("_complained", "_prefix", "_sinks", "now", "trouble")
 
     def __init__(
         self,
@@ -312,7 +312,8 @@ class EventHook:
         call it."""
         self._sinks = tuple(sinks)
         self._prefix = prefix
-        self._clock = clock
+        self.now: Callable[[], float] = clock
+        """The monotonic clock, in seconds: recipes keep it, to get durations."""
         self._complained: set[int] = set()
 
     @property
@@ -325,11 +326,6 @@ class EventHook:
         hook = EventHook(self._sinks, prefix, clock, self.trouble)
         hook._complained = self._complained
         return hook
-
-    @property
-    def now(self) -> Callable[[], float]:
-        """The monotonic clock, in seconds: recipes keep it, to get durations."""
-        return self._clock
 
     def wants(self, level: int) -> bool:
         """Whether a recipe's event of that level would reach anyone."""

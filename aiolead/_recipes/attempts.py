@@ -30,7 +30,7 @@ from ..errors import AioleadError, ConfigurationError, NoNodeError, QueueFullErr
 from ..model import ACL, CreateMode
 from ..paths import basename, join
 from .errors import ensure_path, in_background
-from .naming import Naming, RegisteredNode, delete_until_gone
+from .naming import Naming, Over, RegisteredNode, delete_until_gone
 from .queue_items import MOST_ITEMS, encode
 from .recipe import checked_count, checked_path
 from .reporting import PathWarnings
@@ -56,8 +56,7 @@ def pause_after(attempts: int, first: float) -> float:
 class PausedDelete:
     """A delete of a claim that waits for `delay` seconds. A `Departure`, done as the wait begins.
 
-    `data` is that of the claim during the pause. `over` is called synchronously when nothing is
-    left to do.
+    `data` is that of the claim during the pause.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class PausedDelete:
         naming: Naming,
         node: RegisteredNode,
         watch: Watch | None,
-        over: Callable[[], object],
+        over: Over,
         *,
         data: bytes,
         delay: float,
@@ -80,9 +79,11 @@ class PausedDelete:
         self._version = -1
         """That of the claim during the pause; -1 while it is not known."""
         self._gone = anyio.Event()
-        self._error: AioleadError | None = None
         self._callbacks: list[Callable[[], object]] = []
-        self.is_done = False
+        self.error: AioleadError | None = None
+        self.is_done: bool = False
+        self.is_awaited: bool = False
+        """Without effect: the delete follows much later."""
         # By no version, since a task's notes change it. If an operator has deleted our claim, this
         # may write into that of another consumer. Of theirs, only what others are shown changes:
         # the answer says that it is not ours, and their delete goes on without the version.
@@ -90,17 +91,11 @@ class PausedDelete:
         self._proof.add_done_callback(self._answered)
         client.backend.spawn(self._run)
 
-    def error(self) -> AioleadError | None:
-        return self._error
-
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         if self.is_done:
             callback()
         else:
             self._callbacks.append(callback)
-
-    def await_report(self, is_awaited: bool) -> None:
-        """Nothing to report to the caller: the delete follows much later."""
 
     def _answered(self) -> None:
         if self._watch is not None:
@@ -109,8 +104,8 @@ class PausedDelete:
         if error is None and self._node.is_shown_by(self._proof.result()):
             self._version = self._proof.result().version
         elif error is None or isinstance(error, NoNodeError):
-            self._error = NoNodeError(self._node.path)
-        if self._error is not None or isinstance(error, SessionError):
+            self.error = NoNodeError(self._node.path)
+        if self.error is not None or isinstance(error, SessionError):
             self._gone.set()
         # After any other error the claim is taken for ours: the delete finds out.
         self.is_done = True
@@ -125,7 +120,7 @@ class PausedDelete:
             if not self._gone.is_set():
                 await in_background(self._node.path, self._delete)
         finally:  # also if the client is closed meanwhile
-            self._over()
+            self._over(self._node)
 
     async def _delete(self) -> None:
         client, node = self._client, self._node

@@ -62,7 +62,7 @@ from .errors import (
 from .fixed import Fixed, find_at
 from .hold import Tenure
 from .holding import Contest
-from .naming import Departure, Found, RegisteredNode
+from .naming import Departure, Found, Over, RegisteredNode
 from .place_parts import WatchingPlace
 from .queue_items import AvailableItems, Content, with_values
 from .reading import caught_up, read_data
@@ -166,7 +166,7 @@ class ClaimNaming(Fixed):
         return create is not None and (not create.is_done or create.error() is None)
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Over
     ) -> Departure:
         self._create = None
         if self.pause is None:

@@ -468,7 +468,7 @@ class ConditionHeld(Held):
                     await waiter.signalled()
                 in_time = not scope.cancelled_caught
                 await self._take_again()
-            if refused.cancelled_caught and release is not None and (error := release.error()):
+            if refused.cancelled_caught and release is not None and (error := release.error):
                 raise error
         except BaseException:
             waiter.discard()
@@ -477,7 +477,7 @@ class ConditionHeld(Held):
             raise
         finally:
             if release is not None:
-                release.await_report(False)
+                release.is_awaited = False
         waiter.consume()
         return in_time
 
@@ -487,12 +487,12 @@ class ConditionHeld(Held):
         release = self._place.discard()
         self._hold.release()
         if release is not None:
-            release.await_report(True)
+            release.is_awaited = True
             release.add_done_callback(lambda: self._released_it(release, refused))
         return release
 
     def _released_it(self, release: Departure, refused: anyio.CancelScope) -> None:
-        error = release.error()
+        error = release.error
         if isinstance(error, ReleaseError):
             # Acquiring again would wait for our own znode.
             refused.cancel()

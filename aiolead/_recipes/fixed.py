@@ -19,6 +19,7 @@ from .naming import (
     Departure,
     Found,
     Naming,
+    Over,
     OwnZnodes,
     PendingDelete,
     RegisteredNode,
@@ -44,7 +45,7 @@ def proven_delete(
     naming: Naming,
     node: RegisteredNode,
     watch: Watch | None,
-    over: Callable[[], object],
+    over: Over,
     *,
     data: bytes,
     version: int,
@@ -195,7 +196,7 @@ class Fixed:
     # --- deleting --------------------------------------------------------------------------------
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Over
     ) -> Departure:
         client = self._client
         if not self._is_contended:

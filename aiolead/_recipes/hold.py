@@ -198,13 +198,13 @@ async def answered(departure: Departure) -> AioleadError | None:
     """Wait until a pending delete is done, as its reporter; return the servers' answer."""
     if not departure.is_done:
         done = Wakeup()
-        departure.await_report(True)
+        departure.is_awaited = True
         departure.add_done_callback(done.set)
         try:
             await done.wait()
         finally:
-            departure.await_report(False)
-    return departure.error()
+            departure.is_awaited = False
+    return departure.error
 
 
 _making_a_list = threading.RLock()  # a signal handler may come in between
@@ -577,15 +577,15 @@ class Tenure:
         gone = self._gone
         if gone is None:
             return
-        gone.await_report(True)
+        gone.is_awaited = True
         if not gone.is_done:
             answered = Wakeup()
             gone.add_done_callback(answered.set)
             await wait_shielded(answered, self._client.session_timeout / 3, scope)
         if not gone.is_done:
-            gone.await_report(False)
+            gone.is_awaited = False
             return
-        error = gone.error()
+        error = gone.error
         if isinstance(error, NoNodeError):
             self._loss = LossReason.DELETED
         elif isinstance(error, ReleaseError) and not self._is_refusal_reported:

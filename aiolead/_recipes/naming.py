@@ -10,7 +10,7 @@ the creates arrive. Whether an existing znode is ours is decided as the answer t
 arrives, too: an answer that follows may remove the record.
 
 A delete of our znode goes on until the znode is gone: `PendingDelete`. A refusal is reported once,
-to the caller that waits (`Departure.await_report`), or in the log.
+to the caller that waits (`Departure.is_awaited`), or in the log.
 """
 
 from __future__ import annotations
@@ -183,17 +183,26 @@ class Departure(Protocol):
         """Whether the znode is known to be gone, or the delete was refused."""
         ...
 
+    @property
     def error(self) -> AioleadError | None:
-        """The servers' answer, a `ReleaseError` if they refused. Only valid once `is_done`."""
+        """The servers' answer once `is_done`: a `ReleaseError` if they refused."""
         ...
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a caller waits, and so reports a refusal; otherwise it is logged."""
+        ...
+
+    @is_awaited.setter
+    def is_awaited(self, is_awaited: bool) -> None: ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Register a callback, called synchronously; at once if it is done."""
         ...
 
-    def await_report(self, is_awaited: bool) -> None:
-        """Set whether a caller waits, and so reports a refusal; otherwise it is logged."""
-        ...
+
+Over = Callable[[RegisteredNode], object]
+"""Called synchronously when nothing is left to do about a znode that was to be deleted."""
 
 
 class PendingDelete:
@@ -203,19 +212,19 @@ class PendingDelete:
     called with its answer, and sends the delete, or returns None if the znode is another's. The
     answer to `request` closes `watch`: a delete fires it, and only a failed one leaves it behind.
     If an answer is lost, or the server is overloaded, or the proof is refused, the client deletes
-    later, as `naming` does it. `over` is called synchronously when nothing is left to do.
+    later, as `naming` does it.
     """
 
     __slots__ = (
         "_callbacks",
         "_client",
         "_delete",
-        "_error",
-        "_is_awaited",
         "_naming",
         "_node",
         "_over",
         "_request",
+        "error",
+        "is_awaited",
         "is_done",
     )
 
@@ -225,7 +234,7 @@ class PendingDelete:
         naming: Naming,
         node: RegisteredNode,
         request: Reply[Any],
-        over: Callable[[], object],
+        over: Over,
         delete: Callable[[Any], Reply[None] | None] | None = None,
         *,
         watch: Watch | None = None,
@@ -237,24 +246,18 @@ class PendingDelete:
         self._delete = delete
         self._over = over
         self._callbacks: tuple[Callable[[], object], ...] = ()
-        self._error: AioleadError | None = None
-        self._is_awaited = False
-        self.is_done = False
+        self.error: AioleadError | None = None
+        self.is_awaited: bool = False
+        self.is_done: bool = False
         if watch is not None:
             request.add_done_callback(watch.close)
         request.add_done_callback(self._answered)
-
-    def error(self) -> AioleadError | None:
-        return self._error
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         if self.is_done:
             callback()
         else:
             self._callbacks = (*self._callbacks, callback)
-
-    def await_report(self, is_awaited: bool) -> None:
-        self._is_awaited = is_awaited
 
     def _answered(self) -> None:
         error, delete = self._request.error(), self._delete
@@ -293,10 +296,10 @@ class PendingDelete:
         self._end(refused_release(self._node.path, error))
 
     def _end(self, error: AioleadError | None) -> None:
-        self._error = error
+        self.error = error
         self.is_done = True
-        self._over()
-        if isinstance(error, ReleaseError) and not self._is_awaited:
+        self._over(self._node)
+        if isinstance(error, ReleaseError) and not self.is_awaited:
             log_refusal(error)
         callbacks, self._callbacks = self._callbacks, ()
         for callback in callbacks:
@@ -371,11 +374,11 @@ class Naming(Protocol):
     # --- deleting --------------------------------------------------------------------------------
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object], /
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Over, /
     ) -> Departure:
         """Send the delete; `watch` is closed once it is answered.
 
-        `data` is that of the last create. `over` is called when nothing is left to do.
+        `data` is that of the last create.
         """
         ...
 
@@ -480,7 +483,7 @@ class Sequential:
             found(Created(join(self._folder, name), stat))
 
     def delete(
-        self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, _data: bytes, watch: Watch | None, over: Over
     ) -> Departure:
         delete = self._client.delete(node.path)
         return PendingDelete(self._client, self, node, delete, over, watch=watch)

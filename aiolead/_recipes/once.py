@@ -13,7 +13,7 @@ with it over lost connections and after a cancellation, and gives up only when t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import inf
 from types import TracebackType
@@ -37,7 +37,7 @@ from .exclusive import OneZnode
 from .fixed import Fixed
 from .hold import Body, Place, Tenure
 from .holding import Contest, HoldingRecipe, TenureContext
-from .naming import Departure, PendingDelete, RegisteredNode
+from .naming import Departure, Over, PendingDelete, RegisteredNode
 from .reading import catch_up, over_sessions, read_participants
 from .recipe import (
     OnDisconnect,
@@ -87,7 +87,7 @@ class KeyNaming(Fixed):
         self._finished = node
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Over
     ) -> Departure:
         if node is not self._finished:
             return super().delete(node, data, watch, over)

@@ -41,7 +41,15 @@ from .beside import BodyScope
 from .errors import Step, before_next_try, log_refusal, may_be_applied, pause_until, with_parent
 from .fixed import Fixed, find_at, found_by, proven_delete
 from .holding import propagate
-from .naming import SEQUENCE_DIGITS, Departure, Found, PendingDelete, RegisteredNode, until_sole
+from .naming import (
+    SEQUENCE_DIGITS,
+    Departure,
+    Found,
+    Over,
+    PendingDelete,
+    RegisteredNode,
+    until_sole,
+)
 from .reading import catch_up, listed, look_at_all
 from .recipe import checked_acl, checked_client, checked_data, checked_path, checked_wait
 from .view import leaves_here
@@ -159,7 +167,7 @@ class Kept(Fixed):
         await look_at_all(names, look_at)
 
     def delete(
-        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Callable[[], object]
+        self, node: RegisteredNode, data: bytes, watch: Watch | None, over: Over
     ) -> Departure:
         # If another client has set the data meanwhile, a delete by version fails, and is repeated
         # after a look at the znode.
@@ -522,14 +530,14 @@ class ZnodeKeeper:
             del self._keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
-        """Set whether a task waits until it is gone; see `Departure.await_report`."""
+        """Set whether a task waits until it is gone; see `Departure.is_awaited`."""
         self._is_awaited = is_awaited
         if self.deletion is not None:
-            self.deletion.await_report(is_awaited)
+            self.deletion.is_awaited = is_awaited
 
     def _deleting(self, deletion: Departure) -> None:
         self.deletion = deletion
-        deletion.await_report(self._is_awaited)
+        deletion.is_awaited = self._is_awaited
         # The watch fires with the delete, unless that fails.
         deletion.add_done_callback(self._watch.close)
 
@@ -756,7 +764,7 @@ class PersistentNode(AsyncIterable[NodeState]):
             await keeper.gone.wait()
         refusal = None
         if keeper.deletion is not None and keeper.deletion.is_done:
-            refusal = keeper.deletion.error()
+            refusal = keeper.deletion.error
         else:
             keeper.await_report(False)
         if isinstance(refusal, ReleaseError):

@@ -30,9 +30,10 @@ class _Several:
     def is_done(self) -> bool:
         return all(part.is_done for part in self._parts)
 
+    @property
     def error(self) -> AioleadError | None:
         """The first refusal, with the others as notes; else the first error."""
-        errors = [error for error in self._errors() if error is not None]
+        errors = [error for part in self._parts if (error := part.error) is not None]
         refusals = [error for error in errors if isinstance(error, ReleaseError)]
         if not refusals:
             return errors[0] if errors else None
@@ -41,9 +42,6 @@ class _Several:
             for other in others:
                 first.add_note(str(other))
         return first
-
-    def _errors(self) -> list[AioleadError | None]:
-        return [part.error() for part in self._parts]
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         left = len(self._parts)
@@ -57,9 +55,14 @@ class _Several:
         for part in self._parts:
             part.add_done_callback(one_more)
 
-    def await_report(self, is_awaited: bool) -> None:
+    @property
+    def is_awaited(self) -> bool:
+        return any(part.is_awaited for part in self._parts)
+
+    @is_awaited.setter
+    def is_awaited(self, is_awaited: bool) -> None:
         for part in self._parts:
-            part.await_report(is_awaited)
+            part.is_awaited = is_awaited
 
 
 def all_of(parts: Sequence[Departure]) -> Departure | None:

@@ -210,7 +210,7 @@ class Znode:
                 self._create_path = ""
                 self.current = node
             else:
-                self._delete(node, None)
+                self._naming.delete(node, self.data, None, self.unclaim)
         elif may_be_applied(error):
             if is_early:
                 # It was sent in the session that has begun since, whose connection was lost.
@@ -533,7 +533,7 @@ class Znode:
             if watch is not None:
                 watch.close()
             return None
-        return self._delete(node, watch)
+        return self._naming.delete(node, self.data, watch, self.unclaim)
 
     def forget(self) -> None:
         """Give up a znode that is gone, without a request."""
@@ -544,6 +544,3 @@ class Znode:
         self.look = None
         self.is_gone = False
         self.is_asked_for = False
-
-    def _delete(self, node: RegisteredNode, watch: Watch | None) -> Departure:
-        return self._naming.delete(node, self.data, watch, partial(self.unclaim, node))

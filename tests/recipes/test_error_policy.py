@@ -144,7 +144,7 @@ def deletion(error: AioleadError | None, path: str = "/a/b") -> tuple[PendingDel
     jobs = Jobs()
     client, naming = cast(CoordinationClient, jobs), cast(Naming, None)
     node = RegisteredNode(path, basename(path), 0, 1, 1)
-    return PendingDelete(client, naming, node, cast(Any, Answer(error)), list), jobs
+    return PendingDelete(client, naming, node, cast(Any, Answer(error)), id), jobs
 
 
 REPEATED = (
@@ -164,11 +164,11 @@ def test_delete_is_repeated_done_or_refused_by_its_answer(
         assert (gone.is_done, jobs.spawned) == (False, 1), error
     for each in GONE:
         gone, jobs = deletion(each)
-        assert (gone.is_done, gone.error(), jobs.spawned) == (True, each, 0), each
+        assert (gone.is_done, gone.error, jobs.spawned) == (True, each, 0), each
     assert caplog.records == []
     for refused in KEPT:
         gone, jobs = deletion(refused)
-        refusal = gone.error()
+        refusal = gone.error
         assert isinstance(refusal, ReleaseError)
         assert (refusal.path, refusal.cause, jobs.spawned) == ("/a/b", refused, 0)
         record = caplog.records.pop()  # once, as nobody waits
@@ -190,7 +190,7 @@ def test_several_refused_deletes_are_named_together() -> None:
     several = all_of(parts)
     assert several is not None
     for _ in range(2):
-        refusal = several.error()
+        refusal = several.error
         assert isinstance(refusal, ReleaseError)
         assert refusal.path == "/a"
         assert [note.split()[0] for note in refusal.__notes__] == ["/c"]

@@ -131,7 +131,7 @@ class Recorder:
         init, place_among, behind_ours = real.__init__, real._place_among, real._behind_ours
         read_ahead, note_front, hold = Ahead.read, real._note_front, Znode.hold
         restart, unwatch = real.restart, real.unwatch
-        delete, delete_if_ours = Znode._delete, Sequential.delete_if_ours
+        delete, delete_if_ours = Sequential.delete, Sequential.delete_if_ours
         create, created, resolve = Znode.create, Znode._created, Znode.resolve
         find, look_later, look = Znode._find, Znode._delete_lost_later, Znode._delete_lost
         settle, lose, seen, withdraw = Znode.hold_settled, Znode.lost, Znode._seen, Znode.withdraw
@@ -281,9 +281,9 @@ class Recorder:
                 recorder.step("Cut", it)
             unwatch(it)
 
-        def deleted(znode: Any, node: Any, watch: Any) -> Any:
+        def deleted(naming: Any, node: Any, *args: Any) -> Any:
             recorder.trace.append(Pending(node.path))
-            return delete(znode, node, watch)
+            return delete(naming, node, *args)
 
         async def deleted_later(naming: Any, node: Any) -> None:
             recorder.trace.append(Pending(node.path))
@@ -308,7 +308,7 @@ class Recorder:
             (Znode, "_find", looked),
             (Znode, "resolve", resolved),
             (Znode, "withdraw", left),
-            (Znode, "_delete", deleted),
+            (Sequential, "delete", deleted),
             (Znode, "_delete_lost_later", looked_for_later),
             (Znode, "_delete_lost", looked_for),
             (Znode, "hold_settled", settled),
