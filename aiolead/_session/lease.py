@@ -278,8 +278,15 @@ class HeldZnode:
 
     def release(self) -> None:
         """End the hold; its owner is not notified of anything any more."""
-        self._owner = None
-        self._book.released(self)
+        book, self._owner = self._book, None
+        book.fresh.pop(self, None)
+        book.settled.pop(self, None)
+        if book._in_grace.pop(self, None) is not None:
+            book._unheard.pop(self, None)
+            if not book._in_grace:
+                book._observer.due_earlier(-inf)
+        if book._watchdog is not None:
+            book._watchdog.ended(self)
 
     def settle(self) -> None:
         if self._owner is not None:
@@ -291,9 +298,15 @@ class HeldZnode:
 
     def lose(self, reason: LossReason) -> None:
         """End the hold against its holder's will; the grace period lasts until `release`."""
-        owner, self._owner = self._owner, None
-        if owner is not None:
-            self._book.lost(self, owner, reason)
+        book, owner, self._owner = self._book, self._owner, None
+        if owner is None:
+            return
+        book.fresh.pop(self, None)
+        book.settled.pop(self, None)
+        book._in_grace[self] = book._lease_proof.proven_until
+        if book._watchdog is not None:
+            book._watchdog.lost(self, reason, book)
+        book._notify(self, owner, reason)
 
 
 class LeaseBook:
@@ -401,26 +414,6 @@ class LeaseBook:
             held.lose(LossReason.CLOSED)
         self._observer.due_earlier(due)
         return held
-
-    def released(self, held: HeldZnode) -> None:
-        """Forget a hold that its holder has released."""
-        self.fresh.pop(held, None)
-        self.settled.pop(held, None)
-        if self._in_grace.pop(held, None) is not None:
-            self._unheard.pop(held, None)
-            if not self._in_grace:
-                self._observer.due_earlier(-inf)
-        if self._watchdog is not None:
-            self._watchdog.ended(held)
-
-    def lost(self, held: HeldZnode, owner: HoldOwner, reason: LossReason) -> None:
-        """Begin the grace period of a hold, and notify its owner."""
-        self.fresh.pop(held, None)
-        self.settled.pop(held, None)
-        self._in_grace[held] = self._lease_proof.proven_until
-        if self._watchdog is not None:
-            self._watchdog.lost(held, reason, self)
-        self._notify(held, owner, reason)
 
     # --- renewing ------------------------------------------------------------------------------
 
