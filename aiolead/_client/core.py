@@ -621,14 +621,8 @@ class PendingReply(Call[T], Coroutine[Any, Any, T]):
         value: T = self._value
         return value
 
-    def result(self) -> T:
-        if self.is_done and self._error is None:
-            value: T = self._value
-            return value
-        self._see()
-        return Call.result(self)  # which raises
-
     def error(self) -> AioleadError | None:
+        # `result` raises what this returns.
         if self._error is not None:
             self._see()
         return self._error

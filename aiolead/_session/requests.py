@@ -204,8 +204,9 @@ class Call(Generic[T]):
     def result(self) -> T:
         if not self.is_done:
             raise RuntimeError("the request has not been answered yet")
-        if self._error is not None:
-            raise self._error
+        error = self.error()
+        if error is not None:
+            raise error
         value: T = self._value
         return value
 

@@ -54,7 +54,7 @@ _TABLE = {
     "MultiLock": {ANY: "acquire try_acquire"},
     "Once": {ANY: "claim try_claim"},
     "Partitioner": {HOME: "update_items"},
-    "PendingReply": {ANY: "error result", UNCHECKED: "close fail send throw"},
+    "PendingReply": {ANY: "error", UNCHECKED: "close fail send throw"},
     "Picker": {ANY: "is_down pick report_error"},
     "Reads": {ANY: "get get_children"},
     "RoundRobin": {ANY: "choose"},
