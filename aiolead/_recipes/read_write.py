@@ -82,6 +82,8 @@ class WriteHeld(Held):
         """
         self.check()
         async with self._downgrading:
+            # Another task may have released it while this one waited.
+            self.check()
             while not self._is_downgraded:
                 try:
                     reader = await self._created_reader()

@@ -377,6 +377,24 @@ async def test_release_during_a_downgrade_leaves_no_znode(
 
 
 @with_virtual_server
+async def test_release_before_a_downgrade_has_begun_is_reported(a: Client) -> None:
+    """A second downgrade has checked the hold, and waits for the first one."""
+    refused: list[str] = []
+
+    async def downgrade(held: WriteHeld) -> None:
+        try:
+            await held.downgrade()
+        except UsageError as error:
+            refused.append(str(error))
+
+    async with ReadWriteLock(a, PATH).write as held, anyio.create_task_group() as within:
+        within.start_soon(downgrade, held)
+        within.start_soon(downgrade, held)
+        within.start_soon(held.release)
+    assert refused == [f"the lock of {PATH} was resigned"] * 2
+
+
+@with_virtual_server
 async def test_two_tasks_downgrade_once(server: EmbeddedServer, a: Client) -> None:
     async with ReadWriteLock(a, PATH).write as held:
         async with anyio.create_task_group() as within:
