@@ -167,16 +167,18 @@ class RateLimit(Recipe):
         self._rng = checked_rng(rng)
         self._now = self._client.backend.events.now
         self._turn = anyio.Lock()
-        """Held by the task that waits for tokens; the others wait behind it."""
-        self._asking = anyio.Lock()
-        """Held by the task that takes a share."""
+        """Held by the task that takes a share, or waits for tokens; the others wait behind it."""
+        self._is_waiting = False
+        """Whether the task whose turn it is waits for tokens that are due later."""
+        self._tries: dict[anyio.CancelScope, int] = {}
+        """The tries, each with its number of calls: they end as soon as such a wait begins."""
         self._share = NOTHING
         self._last: tuple[Write, Stat] | None = None
         """The znode after this object's last write."""
         self._is_alone = False
         """Whether that is likely its present state: saves the read while nobody else writes."""
         self._wanted = 0
-        """How many tokens the tasks ask for that are not served yet."""
+        """How many tokens the tasks wait for, without the tries."""
         self._used = 0
         """How many tokens were used since the last share was taken, at `_since`."""
         self._since = -math.inf
@@ -210,24 +212,21 @@ class RateLimit(Recipe):
     async def try_acquire(self, n: int = 1) -> bool:
         """Count `n` more calls if they are allowed now; return whether they are.
 
-        It may ask the servers, and waits for their answer, but not for tokens. While tasks of this
-        object wait for tokens, it returns False. Otherwise as `acquire`, but on connection loss: if
-        none is at hand, raises `ConnectionLossError`, also if there is no connection.
+        It may ask the servers, and waits for their answer, but not for tokens. Tasks of this object
+        that asked before are served before; if one of them waits for tokens, it returns False.
+        Otherwise as `acquire`, but on connection loss: if none is at hand, raises
+        `ConnectionLossError`, also if there is no connection.
         """
         self._check(n)
         await anyio.lowlevel.checkpoint()
-        if self._turn.locked():
+        if self._is_waiting:
             return False
-        now = self._now()
-        get = partial(self._get, n, now)
-        self._wanted += n
-        try:
-            if self._share.ready(n, now, self._max_age) is not None:
-                return await get()
-            lost = "the connection was lost before it was known whether the call is allowed"
-            return await at_once(self._client, get, lost=lost)
-        finally:
-            self._wanted -= n
+        get = partial(self._try, n)
+        is_at_hand = self._share.ready(n, self._now(), self._max_age) is not None
+        if is_at_hand and not self._turn.locked():
+            return await get()
+        lost = "the connection was lost before it was known whether the call is allowed"
+        return await at_once(self._client, get, lost=lost)
 
     async def set_rate(self, rate: float, *, per: float = 1.0, burst: int | None = None) -> None:
         """Store other numbers, for all processes. Tokens that were taken stay so.
@@ -272,27 +271,37 @@ class RateLimit(Recipe):
             self._wanted -= n
         return is_granted
 
+    async def _try(self, n: int) -> bool:
+        """Use `n` tokens that are due; False if there are none, or a task before waits for some."""
+        with anyio.CancelScope() as scope:
+            self._tries[scope] = n
+            try:
+                async with self._turn:
+                    return await self._get(n, self._now())
+            finally:
+                del self._tries[scope]
+        return False
+
     async def _get(self, n: int, deadline: float) -> bool:
-        """Use `n` tokens once they are due; False, and none are used, if that is too late."""
+        """Use `n` tokens once they are due; False, and none are used, if that is too late.
+
+        Only in turn.
+        """
         has_taken = False
         while True:
             share, now = self._share, self._now()
             ready = share.ready(n, now, self._max_age)
             if ready is None:
                 # The last write is not believed for long: the numbers may be changed.
-                # A task that asked before it was sent may use what it has left in the bucket.
                 is_recent = now < share.sent + self._max_age
-                if is_recent and max(deadline, share.sent) < share.earliest(n):
+                if is_recent and deadline < share.earliest(n):
                     return False
                 # The answer to a try came too late.
                 if has_taken and now > deadline:
                     return False
-                async with self._asking:
-                    # Another task may have taken a share for this one, too.
-                    if self._share is share:
-                        has_taken = True
-                        if not await self._take(n, deadline):
-                            return False
+                has_taken = True
+                if not await self._take(n, deadline):
+                    return False
             elif ready <= now:
                 # No await from here on until the caller has them.
                 share.given += n
@@ -301,8 +310,19 @@ class RateLimit(Recipe):
             elif ready > deadline:
                 return False
             else:
-                await anyio.sleep(min(ready - now, LONGEST_SLEEP))
-                self._slept += self._now() - now
+                await self._wait(min(ready - now, LONGEST_SLEEP))
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait for tokens that are due later; the tries behind are over."""
+        began = self._now()
+        self._is_waiting = True
+        for scope in self._tries:
+            scope.cancel()
+        try:
+            await anyio.sleep(seconds)
+        finally:
+            self._is_waiting = False
+        self._slept += self._now() - began
 
     async def _take(self, n: int, deadline: float) -> bool:
         """Take a share, of which `n` tokens are due in time; return whether there were any."""
@@ -315,7 +335,9 @@ class RateLimit(Recipe):
                 raise ConfigurationError(f"n: must be at most {before.numbers.burst}, not {n}")
             sent = self._now()
             within = None if deadline == math.inf else max(0.0, deadline - sent)
-            take = self._share_size(n, sent, before.numbers)
+            # Behind a task that has to wait, tries would leave their tokens unused.
+            wanted = self._wanted + (sum(self._tries.values()) if within == 0.0 else 0)
+            take = self._share_size(n, wanted, sent, before.numbers)
             write = before.followed(stat, take, self._max_age, n, within)
             data = write.encode()
             written = await compare_and_set(self._client, self._path, data, stat, self._acl)
@@ -362,7 +384,7 @@ class RateLimit(Recipe):
             raise NoNodeError(self._path, message="no rate is stored, and none was passed")
         return Write(self._numbers), stat
 
-    def _share_size(self, n: int, now: float, numbers: Numbers) -> int:
+    def _share_size(self, n: int, wanted: int, now: float, numbers: Numbers) -> int:
         """How many tokens to take, if they are due soon enough: a multiple of `n`."""
         # As many as the tasks would use in half of `max_age` if they never waited. Not more than
         # twice those that they have used of the last share, since a few quick calls are no trend;
@@ -370,4 +392,4 @@ class RateLimit(Recipe):
         ahead = self._max_age / 2
         busy = max(now - self._since - self._slept, GRAIN)
         soon = min(min(2.0, ahead / busy) * self._used, ahead * numbers.speed)
-        return n * max(1, math.floor(min(max(self._wanted, soon), MOST_CALLS) / n))
+        return n * max(1, math.floor(min(max(wanted, soon), MOST_CALLS) / n))

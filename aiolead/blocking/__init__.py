@@ -2821,9 +2821,10 @@ class RateLimit(Proxy):
     def try_acquire(self, n: int = 1) -> bool:
         """Count `n` more calls if they are allowed now; return whether they are.
 
-        It may ask the servers, and waits for their answer, but not for tokens. While tasks of this
-        object wait for tokens, it returns False. Otherwise as `acquire`, but on connection loss: if
-        none is at hand, raises `ConnectionLossError`, also if there is no connection.
+        It may ask the servers, and waits for their answer, but not for tokens. Tasks of this object
+        that asked before are served before; if one of them waits for tokens, it returns False.
+        Otherwise as `acquire`, but on connection loss: if none is at hand, raises
+        `ConnectionLossError`, also if there is no connection.
         """
         return self._loop.call(lambda: self._target.try_acquire(n))
 

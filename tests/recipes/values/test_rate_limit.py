@@ -240,6 +240,42 @@ async def test_try_behind_another_one_is_allowed_what_that_has_left() -> None:
 
 
 @on_virtual_server
+async def test_tries_beside_tasks_that_wait_use_what_those_leave(client: Client) -> None:
+    """Nobody has to wait, so no try is refused, whichever of them asks first."""
+    for acquires in (1, 3, 11):
+        limit = RateLimit(client, f"{PATH}-{acquires}", rate=0.001, burst=12)
+        results: list[bool] = []
+
+        async def attempt(limit: RateLimit = limit, results: list[bool] = results) -> None:
+            results.append(await limit.try_acquire())
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(12):
+                tasks.start_soon(limit.acquire if number < acquires else attempt)
+        assert results == [True] * (12 - acquires)
+
+
+@on_virtual_server
+async def test_tries_are_refused_once_a_task_before_them_has_to_wait(client: Client) -> None:
+    limit = RateLimit(client, PATH, rate=0.1, burst=2)
+    assert await limit.try_acquire()
+    results: list[bool] = []
+
+    async def attempt() -> None:
+        results.append(await limit.try_acquire())
+
+    async with anyio.create_task_group() as tasks:
+        began = anyio.current_time()
+        tasks.start_soon(limit.acquire, 2)
+        for _ in range(5):
+            tasks.start_soon(attempt)
+        await passes(1)
+        assert results == [False] * 5
+    # The tries have taken nothing from the task that waits.
+    assert anyio.current_time() - began == about(10)
+
+
+@on_virtual_server
 async def test_refusals_and_idle_limits_send_nothing(
     server: EmbeddedServer, client: Client
 ) -> None:
