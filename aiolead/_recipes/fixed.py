@@ -112,14 +112,18 @@ class Fixed:
 
     def note_lost(self, _path: str, session_id: int, since: int) -> None:
         # It is kept for as long as the session lives: the create may be applied very late.
-        lost, path = self.registry.lost, self.full_path
-        session, sent = lost.get(path, (0, []))
-        lost[path] = session_id, [*(sent if session == session_id else ()), since]
+        if session_id != self._client.session_id:
+            return  # nothing of that session is left, nor may come
+        registry = self.registry
+        if session_id != registry.lost_in:
+            registry.lost_in = session_id
+            registry.lost.clear()
+        registry.lost.setdefault(self.full_path, []).append(since)
 
     def _settle_lost(self, czxid: int) -> None:
         """Remove the lost create that has made a znode, if one has; it makes no other."""
         lost, path = self.registry.lost, self.full_path
-        _, sent = lost.get(path, (0, []))
+        sent = lost.get(path, [])
         made = next((since for since in sent if czxid > since), None)
         if made is not None:
             sent.remove(made)
@@ -144,10 +148,10 @@ class Fixed:
 
     def is_from_lost_create(self, stat: Stat) -> bool:
         """Whether what is at the path is from a lost create of this client."""
-        session_id, sent = self.registry.lost.get(self.full_path, (0, []))
+        registry = self.registry
         return (
-            session_id == self._client.session_id
-            and any(stat.czxid > since for since in sent)
+            registry.lost_in == self._client.session_id
+            and any(stat.czxid > since for since in registry.lost.get(self.full_path, ()))
             and self.is_unclaimed(stat)
         )
 

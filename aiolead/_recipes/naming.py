@@ -95,15 +95,17 @@ class RegisteredNode:
 class OwnZnodes:
     """The registry: all znodes that the recipes of one client have, by czxid, and lost creates."""
 
-    __slots__ = ("__weakref__", "_orphans", "claimed", "lost")
+    __slots__ = ("__weakref__", "_orphans", "claimed", "lost", "lost_in")
 
     def __init__(self) -> None:
         # Empty dicts take less memory than empty sets, and garbage collections pass over them.
         self.claimed: dict[int, None] = {}
         """The czxids of those that are wanted, or being deleted."""
-        self.lost: dict[str, tuple[int, list[int]]] = {}
-        """The lost creates by fixed path, as the servers know it: the session, and the newest zxid
+        self.lost: dict[str, list[int]] = {}
+        """The lost creates of one session by fixed path, as the servers know it: the newest zxid
         known as each was sent. Only `Fixed` changes them."""
+        self.lost_in: int = 0
+        """That session."""
         self._orphans: dict[int, None] = {}
         """The czxids of those that are about to be deleted."""
 

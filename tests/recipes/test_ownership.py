@@ -33,6 +33,7 @@ from aiolead import (
 )
 from aiolead._client.guardian.control import describe
 from aiolead._client.net.opener import Opener
+from aiolead._recipes.naming import OwnZnodes
 from aiolead.errors import AcquireTimeout, LossReason, TenureLost
 from aiolead.testing import EmbeddedServer, OpCode
 from aiolead.types import Layout
@@ -249,6 +250,22 @@ async def test_lost_create_does_not_take_the_znode_of_its_sibling(
         link.heal()
     assert {*watched.entered} == {"one", "two"}
     assert (watched.together, watched.deleted) == ([], [])
+
+
+@with_virtual_server
+async def test_lost_creates_are_remembered_as_long_as_their_session(
+    server: EmbeddedServer, client: Client
+) -> None:
+    """Each key has a path of its own, so nothing else would remove their records."""
+    registry = OwnZnodes.of(client)
+    for number in range(1, 4):
+        for key in ("a", "b"):
+            server.drop_request(OpCode.CREATE2)
+            async with ExclusiveLock(client, f"{PATH}/{number}/{key}"):
+                pass
+        assert len(registry.lost) == 2
+        server.expire_session(client.session_id)
+        await passes(2 * SESSION)
 
 
 # --- two recipes of one client on one znode ------------------------------------------------------
