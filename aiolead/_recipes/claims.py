@@ -22,7 +22,7 @@ item again, of this library or of Curator, also after this session has ended.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -709,11 +709,11 @@ class Claimed(Tenure, Generic[V]):
                 limit.warn(item, error)
         self._is_given_up = self._is_done or self._in_flight is not None
 
-    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+    def _release(self) -> None:
         if not self._is_done and self.loss is None:
             delay = self._claim.rest(self._delay, self._data_of_pause)
             self._contest.reporting.retried(self.session_id, self.name, self.attempts, delay)
-        return super()._release(scope)
+        super()._release()
 
     @property
     def _data_of_pause(self) -> bytes | None:

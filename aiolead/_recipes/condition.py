@@ -526,9 +526,9 @@ class ConditionHeld(Held):
         self._is_abandoned = True
         self._cancel_body()
 
-    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
+    def _release(self) -> None:
         if not self._waits:
-            await super()._release(scope)
+            super()._release()
 
     async def _release_elsewhere(self) -> None:
         if self._waits:

@@ -12,7 +12,7 @@ event loop runs past any cancellation.
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -38,7 +38,7 @@ from ..errors import (
 from ..model import SessionState
 from .errors import Action, Step, action_for, before_next_try, log_refusal
 from .naming import Departure
-from .znode import HoldOptions, NodeGone, Znode
+from .znode import NodeGone, Znode
 
 if TYPE_CHECKING:
     from ..types import TenureStatistics
@@ -181,7 +181,7 @@ async def _lease_to_begin_with(client: CoordinationClient, place: Place) -> None
 
 
 class _HoldGroup:
-    """Several holds as one; see `abc.Hold`."""
+    """Several holds as one: losing one of them loses it. See `abc.Hold`."""
 
     def __init__(self, holds: Sequence[Hold]) -> None:
         self._holds = holds
@@ -266,14 +266,8 @@ class Tenure:
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
-        options: HoldOptions = {
-            "urgent": contest.urgent,
-            "resign_on_disconnect": contest.resigns_on_disconnect,
-        }
-        if len(znodes) == 1:
-            self._hold: Hold = znodes[0].hold(self, options)
-        else:  # losing one loses the hold
-            self._hold = _HoldGroup([znode.hold(self, options) for znode in znodes])
+        holds = [znode.hold(self, contest.hold_options) for znode in znodes]
+        self._hold: Hold = holds[0] if len(holds) == 1 else _HoldGroup(holds)
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
             self._hold.release()
@@ -411,7 +405,8 @@ class Tenure:
             self._released = True
             self._body._on_released()
             self._has_ended()
-            await self._release()
+            self._release()
+            await self._confirmed()
             self._report_refusal(None)
         else:
             await anyio.lowlevel.checkpoint()
@@ -479,10 +474,9 @@ class Tenure:
         `_failure` has ended the body, if anything has.
         """
         try:
-            if self._released:
-                await self._confirmed(scope)  # another task may have released it just now
-            else:
-                await self._release(scope)
+            if not self._released:  # else another task may have released it just now
+                self._release()
+            await self._confirmed(scope)
         finally:
             self._has_ended()
 
@@ -546,23 +540,16 @@ class Tenure:
         """The exception for what has cancelled the body, if anything has."""
         return None if self._loss is None else self._error()
 
-    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
-        """End it, in good order or after a loss; the call is enough.
-
-        If it was held to the end, the result waits for the servers' confirmation, for a third of
-        the session timeout at most. If they answer that our znode was gone before, it had been
-        lost. `scope` is that of the body, which has ended.
-        """
+    def _release(self) -> None:
+        """End it, in good order or after a loss; from here on the client does the rest."""
         if self._loss is None and self._is_over_by_clock():
             self._hold.lose(LossReason.UNCONFIRMED)
         lost = self._loss is not None
         self._has_left = True
-        # From here on it is the client's work, whatever happens to this task.
         gone = self._place.discard()
         self._hold.release()
         if not lost:
             self._gone = gone
-        return self._confirmed(scope)
 
     async def _release_elsewhere(self) -> None:
         """Release it in another task than the one that entered."""
@@ -571,8 +558,9 @@ class Tenure:
     async def _confirmed(self, scope: anyio.CancelScope | None = None) -> None:
         """Wait for the servers' answer to `_release`, for a third of the session timeout at most.
 
-        Cancellation does not end the wait. A refusal that comes later is logged. `scope`: see
-        `wait_shielded`.
+        If they answer that our znode was gone before, the hold had been lost. Nothing is waited for
+        after a loss. Cancellation does not end the wait. A refusal that comes later is logged.
+        `scope` is that of the body, which has ended: see `wait_shielded`.
         """
         gone = self._gone
         if gone is None:

@@ -39,6 +39,7 @@ from .recipe import (
 )
 from .reporting import RecipeReporting
 from .rivals import TimeLimit
+from .znode import HoldOptions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -113,7 +114,10 @@ class Contest(Generic[T]):
         self.acl: Sequence[ACL] | None = checked_acl(acl)
         self.identity: str = checked_identity(identity)
         self.data: bytes = data_of(self.identity)
-        self.resigns_on_disconnect: bool = checked_on_disconnect(on_disconnect) == "resign"
+        self.hold_options: HoldOptions = {
+            "urgent": urgent,
+            "resign_on_disconnect": checked_on_disconnect(on_disconnect) == "resign",
+        }
         self.kind = kind
         self.make_place = make_place
         self.label: str = label or f"<{recipe} {path}>"
@@ -124,7 +128,6 @@ class Contest(Generic[T]):
         self.reporting: RecipeReporting = RecipeReporting(
             self.client, recipe, path, self.identity, is_rare=is_rare
         )
-        self.urgent = urgent
         self.to_hold = to_hold
         self.to_try = to_try
         self.check_task = check_task
@@ -144,11 +147,6 @@ class Contest(Generic[T]):
         contest = copy(self)
         vars(contest).update(make_place=make_place, **more)
         return contest
-
-    @property
-    def full_path(self) -> str:
-        """The full path on the servers, the same for every view of the znode."""
-        return self.client.backend.full_path(self.path)
 
     def enter(self, *, forever: bool, is_checked: bool = True) -> int:
         """Mark the current task as one that holds or waits, until `leave`; return the task.
@@ -183,10 +181,6 @@ class Contest(Generic[T]):
                 left.remove(self)  # once: a task may have several campaigns of one election
             if left:
                 guard[task] = tuple(left)
-
-    def mine(self) -> Sequence[Contest[Any]]:
-        """The contests of this path that the current task takes part in."""
-        return () if self.guard is None else self.guard.get(current_task_id(), ())
 
     async def contend(
         self,

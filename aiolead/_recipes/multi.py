@@ -303,8 +303,9 @@ def _checked(recipe: Holdable) -> Holdable:
 
 def _order(recipe: Holdable) -> tuple[str, str]:
     """The sort key of all processes: not the client's own path, which differs with its chroot."""
-    contest = contest_of(recipe)
-    return recipe.path if contest is None else contest.full_path, type(recipe).__name__
+    contest, path = contest_of(recipe), recipe.path
+    full = path if contest is None else contest.client.backend.full_path(contest.path)
+    return full, type(recipe).__name__
 
 
 def _path_of(recipe: Holdable) -> int:

@@ -12,12 +12,13 @@ docs/spec/rwlock.tla specifies this.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar, final
 
 import anyio
 
+from .._client.fast import current_task_id
 from ..abc import CoordinationClient
 from ..errors import AioleadError, AlreadyHeldError, ReleaseError, UpgradeError
 from ..model import ACL, Participant
@@ -31,7 +32,7 @@ from .holding import Contest, HeldRecipe
 from .layouts import Layout, Names, Role, checked_names
 from .naming import Departure
 from .recipe import OnDisconnect
-from .znode import HoldOptions, Znode
+from .znode import Znode
 
 __all__ = ["ReadWriteLock"]
 __types__ = ["ReadLock", "WriteHeld", "WriteLock"]
@@ -120,11 +121,7 @@ class WriteHeld(Held):
 
     def _move_to(self, reader: Znode) -> None:
         """Hold the reader instead of the writer, and delete the writer; synchronous."""
-        options: HoldOptions = {
-            "urgent": self._contest.urgent,
-            "resign_on_disconnect": self._contest.resigns_on_disconnect,
-        }
-        before, self._hold = self._hold, reader.hold(self, options)
+        before, self._hold = self._hold, reader.hold(self, self._contest.hold_options)
         before.release()
         reader.watch()
         writer, self._contender.znode, self._reader = self._contender.znode, reader, None
@@ -142,10 +139,10 @@ class WriteHeld(Held):
         if isinstance(refusal, ReleaseError):
             raise refusal
 
-    def _release(self, scope: anyio.CancelScope | None = None) -> Awaitable[None]:
+    def _release(self) -> None:
         if self._reader is not None:
             self._reader.discard()
-        return super()._release(scope)
+        super()._release()
 
 
 @final
@@ -178,8 +175,14 @@ class ReadLock(HeldRecipe[Held]):
     revoke: ClassVar[rivals.Inquiry] = rivals.revoke
 
 
+def _recipes_of_task(contest: Contest[Any]) -> list[str]:
+    """The recipes by which the current task holds this path, or waits for it."""
+    mine = () if contest.guard is None else contest.guard.get(current_task_id(), ())
+    return [each.recipe for each in mine]
+
+
 def _refuse_writer(read: Contest[Any]) -> None:
-    if any(contest.recipe == WriteLock.__name__ for contest in read.mine()):
+    if WriteLock.__name__ in _recipes_of_task(read):
         raise AlreadyHeldError(
             f"this task has {read.path} for writing, or waits for that: it would wait for itself; "
             "use held.downgrade()"
@@ -221,7 +224,7 @@ class WriteLock(HeldRecipe[WriteHeld]):
 
 
 def _refuse_reader(write: Contest[Any]) -> None:
-    if any(contest.recipe == ReadLock.__name__ for contest in write.mine()):
+    if ReadLock.__name__ in _recipes_of_task(write):
         raise UpgradeError(
             f"this task has {write.path} for reading, or waits for that: a reader cannot become a "
             "writer, since two of them would wait for each other"

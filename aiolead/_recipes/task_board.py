@@ -390,9 +390,9 @@ class Task(Claimed[V]):
     def _data_of_pause(self) -> bytes:
         return Progress(self.identity, is_paused=True).encode()
 
-    async def _release(self, scope: anyio.CancelScope | None = None) -> None:
+    def _release(self) -> None:
         self._over.set()
-        await super()._release(scope)
+        super()._release()
 
 
 def _content(body: bytes) -> Content:

@@ -484,12 +484,7 @@ class Znode:
     def hold(self, holder: Holder, options: HoldOptions) -> Hold:
         """Hold it under the lease."""
         self._holder = holder
-        hold = self._hold = self._client.backend.lease.hold(
-            self.node.path,
-            self,
-            urgent=options["urgent"],
-            resign_on_disconnect=options["resign_on_disconnect"],
-        )
+        hold = self._hold = self._client.backend.lease.hold(self.node.path, self, **options)
         return hold
 
     def ask_holder(self) -> None:
