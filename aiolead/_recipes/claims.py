@@ -62,7 +62,7 @@ from .errors import (
 from .fixed import Fixed, find_at
 from .hold import Tenure
 from .holding import Contest
-from .naming import Departure, Found, Over, RegisteredNode
+from .naming import Departure, Found, Over, RegisteredNode, Sent
 from .place_parts import WatchingPlace
 from .queue_items import AvailableItems, Content, with_values
 from .reading import caught_up, read_data
@@ -117,16 +117,15 @@ class ClaimNaming(Fixed):
         self._create: Reply[Any] | None = None
         """The last create, until the read behind it has shown the czxid."""
 
-    def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
-    ) -> Reply[Created]:
+    def send_create(self, _session_id: int, data: bytes, acl: Sequence[ACL] | None) -> Sent:
+        path, mode = self.path, CreateMode.EPHEMERAL
         transaction, mark = self._client.transaction(), join(self.item, MARK)
         if self.is_counted:
             transaction.create(mark).create(path, data, mode=mode, acl=acl).delete(mark)
         else:
             transaction.check(self.item).create(path, data, mode=mode, acl=acl)
         create = self._create = transaction.commit()
-        return cast("Reply[Created]", create)
+        return cast("Reply[Created]", create), path, mode
 
     def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
         if since is None:

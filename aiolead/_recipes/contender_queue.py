@@ -363,7 +363,9 @@ class Contender:
                 # A server that lags lists them still: no event counts as what a client has seen.
                 # They are read, and watched, there; to list again would be a loop without a pause.
                 ahead.gone -= known
-        self._note_front()
+        self._behind = None
+        if self._is_one_at_a_time:
+            self._local.front = self.znode.node.name
         return True
 
     # --- joining -------------------------------------------------------------------------------
@@ -465,11 +467,6 @@ class Contender:
             warnings = self._local.warnings_of(self._client, self._path)
             znode, created = join(self._path, name), stat.ctime / 1000
             warnings.warn_of_ownerless(self._client, self._path, znode, created)
-
-    def _note_front(self) -> None:
-        self._behind = None
-        if self._is_one_at_a_time:
-            self._local.front = self.znode.node.name
 
     async def _list_queue(self) -> QueuePosition:
         """List the queue and find our position; raise `NodeGone` if we are not in it."""

@@ -23,6 +23,7 @@ from .naming import (
     OwnZnodes,
     PendingDelete,
     RegisteredNode,
+    Sent,
     write_as_sole,
 )
 from .reading import catch_up
@@ -99,13 +100,9 @@ class Fixed:
     def full_path(self) -> str:
         return self._client.backend.full_path(self.path)
 
-    def next_name(self, _session_id: int) -> tuple[str, CreateMode]:
-        return self.path, CreateMode.EPHEMERAL
-
-    def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
-    ) -> Reply[Created]:
-        return self._client.create(path, data, mode=mode, acl=acl)
+    def send_create(self, _session_id: int, data: bytes, acl: Sequence[ACL] | None) -> Sent:
+        path, mode = self.path, CreateMode.EPHEMERAL
+        return self._client.create(path, data, mode=mode, acl=acl), path, mode
 
     def settle(self, path: str) -> None:
         """Nothing to record: what is at the path is judged by its czxid."""

@@ -308,6 +308,9 @@ class PendingDelete:
             callback()
 
 
+Sent = tuple[Reply[Created], str, CreateMode]
+"""A create that was sent, the path or the prefix that it creates, and its mode."""
+
 Found = Callable[[Created], object]
 """Called with a znode of ours, as the answer arrives that shows it."""
 
@@ -325,14 +328,8 @@ class Naming(Protocol):
 
     # --- creating --------------------------------------------------------------------------------
 
-    def next_name(self, session_id: int, /) -> tuple[str, CreateMode]:
-        """The path of the next create, or its prefix, and its mode."""
-        ...
-
-    def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None, /
-    ) -> Reply[Created]:
-        """Send the create."""
+    def send_create(self, session_id: int, data: bytes, acl: Sequence[ACL] | None, /) -> Sent:
+        """Send the next create, in that session."""
         ...
 
     def settle(self, path: str, /) -> None:
@@ -423,15 +420,13 @@ class Sequential:
         self._folder = folder
         self._prefix = prefix
 
-    def next_name(self, session_id: int) -> tuple[str, CreateMode]:
-        prefix = self._prefix(session_id, self._client.backend.serial())
+    def send_create(self, session_id: int, data: bytes, acl: Sequence[ACL] | None) -> Sent:
+        client, mode = self._client, CreateMode.EPHEMERAL_SEQUENTIAL
+        prefix = self._prefix(session_id, client.backend.serial())
+        path = join(self._folder, prefix)
+        create = client.create(path, data, mode=mode, acl=acl)
         self._names.expected[prefix] = None
-        return join(self._folder, prefix), CreateMode.EPHEMERAL_SEQUENTIAL
-
-    def send_create(
-        self, path: str, data: bytes, mode: CreateMode, acl: Sequence[ACL] | None
-    ) -> Reply[Created]:
-        return self._client.create(path, data, mode=mode, acl=acl)
+        return create, path, mode
 
     def settle(self, path: str) -> None:
         self._names.expected.pop(path[path.rindex("/") + 1 :], None)

@@ -48,6 +48,7 @@ from .naming import (
     Over,
     PendingDelete,
     RegisteredNode,
+    Sent,
     until_sole,
 )
 from .reading import catch_up, listed, look_at_all
@@ -102,11 +103,11 @@ class Kept(Fixed):
     def saw(self, stat: Stat) -> None:
         self.version, self.mzxid = stat.version, stat.mzxid
 
-    def next_name(self, _session_id: int) -> tuple[str, CreateMode]:
-        if self.name is None:
-            return self.path, self._mode
-        # A sequential znode keeps its number, as with Curator.
-        return self.name, CreateMode.EPHEMERAL if self.is_sequential else self._mode
+    def send_create(self, _session_id: int, data: bytes, acl: Sequence[ACL] | None) -> Sent:
+        path, mode = self.name or self.path, self._mode
+        if self.name is not None and self.is_sequential:
+            mode = CreateMode.EPHEMERAL  # it keeps its number, as with Curator
+        return self._client.create(path, data, mode=mode, acl=acl), path, mode
 
     def claim(self, created: Created, session_id: int, since: int | None = None) -> RegisteredNode:
         self.saw(created.stat)

@@ -174,20 +174,12 @@ class Znode:
 
     def create(self) -> Reply[Created]:
         """Send the create. The answer is recorded even if nobody awaits it."""
-        session_id = self._client.session_id
-        path, mode = self._naming.next_name(session_id)
+        session_id, since = self._client.session_id, self._client.backend.last_zxid
+        create, path, mode = self._naming.send_create(session_id, self.data, self._acl)
         is_early = mode.is_ephemeral and not session_id
         session_id = self._create_session = session_id if mode.is_ephemeral else 0
-        self._create_path = path
-        since = self._client.backend.last_zxid
+        self._creating, self._create_path = create, path
         self._uses += 1
-        try:
-            create = self._creating = self._naming.send_create(path, self.data, mode, self._acl)
-        except BaseException:
-            self._creating = None
-            self._naming.settle(path)  # nothing was sent
-            self._one_use_less()
-            raise
         created = partial(self._created, create, path, session_id, since, is_early)
         create.add_done_callback(created)
         return create

@@ -129,7 +129,7 @@ class Recorder:
         """Until the end of the block."""
         recorder, real, owner = self, RealContender, self._owner
         init, place_among, behind_ours = real.__init__, real._place_among, real._behind_ours
-        read_ahead, note_front, hold = Ahead.read, real._note_front, Znode.hold
+        read_ahead, get, hold = Ahead.read, real.get, Znode.hold
         restart, unwatch = real.restart, real.unwatch
         delete, delete_if_ours = Sequential.delete, Sequential.delete_if_ours
         create, created, resolve = Znode.create, Znode._created, Znode.resolve
@@ -256,9 +256,11 @@ class Recorder:
                 recorder.step("Cut", it)  # another look is due
             return is_complete
 
-        def in_front(it: Any) -> None:
-            recorder.step("Front", it, names=gone_before(it))
-            note_front(it)
+        async def got(it: Any, *, wait: bool) -> bool:
+            is_in_front = await get(it, wait=wait)
+            if is_in_front:
+                recorder.step("Front", it, names=gone_before(it))
+            return is_in_front
 
         def held(znode: Any, *args: Any, **options: Any) -> Any:
             recorder.step("Enter", owner(znode))
@@ -298,7 +300,7 @@ class Recorder:
             (real, "_place_among", listed),
             (real, "_behind_ours", was_behind_ours),
             (Ahead, "read", armed),
-            (real, "_note_front", in_front),
+            (real, "get", got),
             (Znode, "hold", held),
             (real, "restart", restarted),
             (real, "unwatch", unwatched),
