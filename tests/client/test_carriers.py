@@ -269,8 +269,8 @@ LARGE = 4 << 20
 
 
 @asynccontextmanager
-async def carried(take: Callable[[], bytes]) -> AsyncIterator[tuple[TrioCarrier, socket.socket]]:
-    """A carrier whose sender waits for something to send, and the other end."""
+async def connected() -> AsyncIterator[tuple[TrioCarrier, socket.socket]]:
+    """A carrier that carries nothing yet, and the other end."""
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
         stream = await anyio.connect_tcp(*listener.getsockname())
@@ -279,13 +279,19 @@ async def carried(take: Callable[[], bytes]) -> AsyncIterator[tuple[TrioCarrier,
     with other:
         other.setblocking(False)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(carrier.carry, Output(take))
-                await anyio.wait_all_tasks_blocked()
-                yield carrier, other
-                tasks.cancel_scope.cancel()
+            yield carrier, other
         finally:
             await carrier.aclose()
+
+
+@asynccontextmanager
+async def carried(take: Callable[[], bytes]) -> AsyncIterator[tuple[TrioCarrier, socket.socket]]:
+    """A carrier whose sender waits for something to send, and the other end."""
+    async with connected() as (carrier, other), anyio.create_task_group() as tasks:
+        tasks.start_soon(carrier.carry, Output(take))
+        await anyio.wait_all_tasks_blocked()
+        yield carrier, other
+        tasks.cancel_scope.cancel()
 
 
 async def all_of(other: socket.socket, size: int) -> bytes:
@@ -318,6 +324,19 @@ async def test_trio_sends_the_rest_in_order() -> None:
         carrier.push()
         expected = b"a" * LARGE + b"b" + b"c" * LARGE
         assert await all_of(other, len(expected)) == expected
+
+
+@on_trio
+async def test_cancelled_carrier_raises_the_cancellation_alone_on_trio() -> None:
+    raised: list[type[BaseException]] = []
+    async with connected() as (carrier, _):
+        with anyio.move_on_after(0.01):
+            try:
+                await carrier.carry(Output(lambda: b""))
+            except BaseException as error:
+                raised.append(type(error))
+                raise
+    assert raised == [anyio.get_cancelled_exc_class()]
 
 
 @on_trio

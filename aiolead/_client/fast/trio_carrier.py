@@ -40,21 +40,24 @@ class TrioCarrier:
     async def carry(self, traffic: Traffic) -> None:
         # Trio raises `KeyboardInterrupt` in a child of a system task, which ends the event loop.
         self._trio.lowlevel.enable_ki_protection(TrioCarrier._until_end)
-        async with self._trio.open_nursery() as tasks:
+        async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._until_end, self._read, traffic, tasks.cancel_scope)
             tasks.start_soon(self._until_end, self._write, traffic, tasks.cancel_scope)
         if self._why is not None:
             raise self._why
 
     async def _until_end(
-        self, move: Callable[[Traffic], Awaitable[None]], traffic: Traffic, both: Any
+        self,
+        move: Callable[[Traffic], Awaitable[None]],
+        traffic: Traffic,
+        scope: anyio.CancelScope,
     ) -> None:
-        # Kept out of the nursery's exception group.
+        # Kept out of the task group's exception group.
         try:
             await move(traffic)
         except Exception as error:
             self._why = self._why or error
-            both.cancel()
+            scope.cancel()
 
     async def aclose(self) -> None:
         await anyio.aclose_forcefully(self._stream)
