@@ -61,23 +61,6 @@ def test_queue_with_several_workers(user: blocking.Client, threads: ThreadPoolEx
     assert queue.size() == 0
 
 
-def test_priority_and_delay_queues(user: blocking.Client) -> None:
-    priorities = blocking.PriorityQueue(user, "/priorities")
-    priorities.put(b"later", priority=5)
-    priorities.put(b"first", priority=1)
-    with priorities.get(timeout=PATIENCE) as item:
-        assert item.data == b"first"
-        item.ack()
-    delays = blocking.DelayQueue(user, "/delays")
-    delays.put(b"in an hour", delay=3600)
-    with delays.try_get() as nothing:
-        assert nothing is None
-    delays.put(b"in a while", delay=0.1)
-    with delays.get(timeout=PATIENCE) as delayed:
-        assert delayed.data == b"in a while"
-        delayed.ack()
-
-
 def test_lost_queue_item(own: ThreadedServer, client: blocking.Client) -> None:
     told: list[aiolead.errors.TenureLost] = []
     queue = blocking.Queue(client, "/queue")
@@ -172,7 +155,7 @@ def test_barriers(user: blocking.Client, threads: ThreadPoolExecutor) -> None:
             # The other one may have left its block by now.
             assert f"thread {number}" in {member.identity for member in both.members()}
             first.check()
-        with both.enter(timeout=PATIENCE) as second:
+        with both as second:
             assert second.round > first.round
         return first.round
 
@@ -374,7 +357,7 @@ def test_tree_cache(user: blocking.Client) -> None:
         assert (len(tree), "/tree/a" in tree, tree.children("/tree")) == (3, True, ["a"])
         events = tree.events()
         user.create("/tree/c", b"new")
-        assert next(events).path == "/tree/c"
+        assert next(iter(events)).path == "/tree/c"
         node = tree.get("/tree/c")
         assert node is not None
         assert node.data == b"new"
@@ -389,11 +372,11 @@ def test_client_operations(user: blocking.Client) -> None:
     ):
         assert data.value is None
         created = user.create("/a", b"1")
-        assert next(events).path == "/a"  # type: ignore[union-attr]
+        assert next(iter(events)).path == "/a"  # type: ignore[union-attr]
         content, stat = next(value for value in data if value is not None)
         assert (content, stat) == (b"1", created.stat)
         assert "a" in next(names for names in children if names and "a" in names)
-        assert next(states).state is aiolead.model.SessionState.CONNECTED
+        assert next(iter(states)).state is aiolead.model.SessionState.CONNECTED
     first, names, missing = user.reads().get("/a").get_children("/").get("/missing").result()
     assert first == (b"1", stat)
     assert "a" in names  # type: ignore[operator]
@@ -401,6 +384,8 @@ def test_client_operations(user: blocking.Client) -> None:
     assert user.get_acl("/a")[0] == list(aiolead.model.OPEN_ACL_UNSAFE)
     with pytest.raises(aiolead.errors.NodeExistsError):
         user.create("/a")
+    with pytest.raises(aiolead.errors.InvalidPathError):
+        user.create("a")
 
 
 # --- iterations that end, and misuse --------------------------------------------------------------

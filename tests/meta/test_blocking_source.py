@@ -55,6 +55,7 @@ def test_tables_name_existing_attributes() -> None:
 def test_calls_of_operators_have_the_same_arguments() -> None:
     """The functions of `aiolead.admin`, without one-shot watches, which are for recipes."""
     assert blocking.admin.__all__ == aiolead.admin.__all__
+    assert "admin" in dir(blocking)
     for name in aiolead.admin.__all__:
         signature = inspect.signature(getattr(aiolead.admin, name))
         parameters = [each for each in signature.parameters.values() if each.name != "watch"]

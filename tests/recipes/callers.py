@@ -12,12 +12,16 @@ import dataclasses
 import enum
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from operator import methodcaller
 from typing import Any
 
+from kit.every_recipe import AN_INSTANCE, RECIPES
+
 import aiolead
 import aiolead.types
+from aiolead import Client
 
 ANY, HOLDER, HOME, UNCHECKED = "any thread", "any thread, no child", "home", "home, unchecked"
 
@@ -100,8 +104,6 @@ ROWS: dict[str, str] = dict.fromkeys(_properties(), ANY) | {
 }
 """The permitted callers of each member: any thread may read a property that has no other row."""
 
-AN_INSTANCE = aiolead.ServiceInstance(name="web", id="i", port=80, registered_at=0.0)
-
 
 async def _never(*_: object) -> None:
     raise AssertionError("it was called")
@@ -170,3 +172,59 @@ def call(thing: Any, row: str) -> object:
         return CALLS[row](thing)
     member = getattr(thing, row.partition(".")[2])
     return member() if callable(member) else member
+
+
+# --- one of each ---------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """An object of each class, by its name; `held` gets the holds, as they are acquired.
+
+    The recipes have paths of their own, where nothing is held.
+    """
+    things: dict[str, Any] = {}
+
+    def add(thing: Any, *names: str) -> Any:
+        for name in names or (type(thing).__name__,):
+            things[name] = thing
+        return thing
+
+    for name, recipe in RECIPES.items():
+        add(recipe(client, f"/free/{name}"), name)
+    blocks = {
+        kind: block(client, f"/{name}")
+        for name, recipe in RECIPES.items()
+        for kind, block in recipe.gives.items()
+    }
+    holds = {kind for kind in blocks if hasattr(getattr(aiolead.types, kind, None), "is_held")}
+    holds |= {kind for kind in blocks if hasattr(getattr(aiolead, kind, None), "is_held")}
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        for context in (client.observe(), client.watch("/"), client.observe_children("/")):
+            add(await enter(context))  # type: ignore[arg-type]
+        add(await enter(client.observe_data("/")), "DataView", "View")
+        for kind in blocks.keys() - holds:
+            add(await enter(blocks[kind]), kind)
+        reply = client.get("/")
+        await reply
+        strategies = (
+            aiolead.types.ConsistentHash(),
+            aiolead.types.LeastLoaded(),
+            aiolead.types.WeightedRandom(),
+            aiolead.types.RoundRobin(),
+        )
+        for thing in (
+            *(client, client.backend, client.backend.lease),
+            *(reply, client.transaction(), client.reads(), client.backend.make_watch()),
+            *(client.fenced("/"), client.fenced("/").transaction()),
+            *(*strategies, aiolead.types.Picker(things["ServiceView"], strategies[-1])),
+            *(things["ReadWriteLock"].read, things["ReadWriteLock"].write),
+            *(things["TreeCache"].events(), things["Lock"].acquire(), things["Queue"].consume()),
+        ):
+            add(thing)
+        # The holds are last, so that they are released first.
+        for kind in sorted(holds):
+            held[kind] = add(await enter(blocks[kind]), kind)
+        things |= {"Tenure": held["Held"], "Claimed": held["Task"]}
+        yield things

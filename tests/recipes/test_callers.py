@@ -7,8 +7,8 @@ or is ended by its own event loop.
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import anyio
@@ -17,7 +17,6 @@ from conftest import ServerUnderTest
 from kit.checks import check_each
 from kit.clients import SESSION, JumpingClock, connect, eventually
 from kit.elsewhere import in_child, in_thread
-from kit.every_recipe import RECIPES
 from kit.selection import on_embedded
 from recipes.callers import (
     ANY,
@@ -28,6 +27,7 @@ from recipes.callers import (
     UNCHECKED,
     call,
     members_of,
+    one_of_each,
     public_classes,
 )
 from recipes.crowd import crowd
@@ -75,57 +75,7 @@ def test_every_public_class_says_who_may_call_it(kind: type) -> None:
     assert any("Threads and forks:" in doc for doc in docs)
 
 
-# --- one of each ---------------------------------------------------------------------------------
-
-
-@asynccontextmanager
-async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-    """An object of each class, by its name; `held` gets the holds, as they are acquired."""
-    things: dict[str, Any] = {}
-
-    def add(thing: Any, *names: str) -> Any:
-        for name in names or (type(thing).__name__,):
-            things[name] = thing
-        return thing
-
-    for name, recipe in RECIPES.items():
-        add(recipe(client, f"/{name}"), name)
-    blocks = {
-        kind: block(client, f"/{name}")
-        for name, recipe in RECIPES.items()
-        for kind, block in recipe.gives.items()
-    }
-    holds = {kind for kind in blocks if hasattr(getattr(aiolead.types, kind, None), "is_held")}
-    holds |= {kind for kind in blocks if hasattr(getattr(aiolead, kind, None), "is_held")}
-    async with AsyncExitStack() as stack:
-        enter = stack.enter_async_context
-        for context in (client.observe(), client.watch("/"), client.observe_children("/")):
-            add(await enter(context))  # type: ignore[arg-type]
-        add(await enter(client.observe_data("/")), "DataView", "View")
-        for kind in blocks.keys() - holds:
-            add(await enter(blocks[kind]), kind)
-        reply = client.get("/")
-        await reply
-        strategies = (
-            aiolead.types.ConsistentHash(),
-            aiolead.types.LeastLoaded(),
-            aiolead.types.WeightedRandom(),
-            aiolead.types.RoundRobin(),
-        )
-        for thing in (
-            *(client, client.backend, client.backend.lease),
-            *(reply, client.transaction(), client.reads(), client.backend.make_watch()),
-            *(client.fenced("/"), client.fenced("/").transaction()),
-            *(*strategies, aiolead.types.Picker(things["ServiceView"], strategies[-1])),
-            *(things["ReadWriteLock"].read, things["ReadWriteLock"].write),
-            *(things["TreeCache"].events(), things["Lock"].acquire(), things["Queue"].consume()),
-        ):
-            add(thing)
-        # The holds are last, so that they are released first.
-        for kind in sorted(holds):
-            held[kind] = add(await enter(blocks[kind]), kind)
-        things |= {"Tenure": held["Held"], "Claimed": held["Task"]}
-        yield things
+# --- the calls ---------------------------------------------------------------------------------
 
 
 def outcome(thing: Any, row: str) -> str:
