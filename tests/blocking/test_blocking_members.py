@@ -18,7 +18,12 @@ import pytest
 from blocking.threads import Backend, connect
 from kit.elsewhere import in_child
 from kit.every_recipe import AN_INSTANCE
-from recipes.callers import call, members_of, one_of_each
+from recipes.callers import (
+    call,
+    members_of,
+    nothing_is_left_to_the_next_test,  # noqa: F401
+    one_of_each,
+)
 from tools.write_blocking import SOURCES, counterpart
 
 from aiolead import Client, CreateMode, Lock, blocking

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import gc
 import inspect
 import types
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,6 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from operator import methodcaller
 from typing import Any
 
+import pytest
 from kit.every_recipe import AN_INSTANCE, RECIPES
 
 import aiolead
@@ -228,3 +230,10 @@ async def one_of_each(client: Client, held: dict[str, Any]) -> AsyncIterator[dic
             held[kind] = add(await enter(blocks[kind]), kind)
         things |= {"Tenure": held["Held"], "Claimed": held["Task"]}
         yield things
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_to_the_next_test() -> Iterator[None]:
+    """The objects that the calls have made are dropped while their warnings are expected."""
+    yield
+    gc.collect()

@@ -6,7 +6,6 @@ or is ended by its own event loop.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -27,6 +26,7 @@ from recipes.callers import (
     UNCHECKED,
     call,
     members_of,
+    nothing_is_left_to_the_next_test,  # noqa: F401
     one_of_each,
     public_classes,
 )
@@ -43,13 +43,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:a transaction was never committed:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:a request that was never awaited:RuntimeWarning"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left_to_the_next_test() -> Iterator[None]:
-    """The objects that the calls have made are dropped while their warnings are expected."""
-    yield
-    gc.collect()
 
 
 # --- the table -----------------------------------------------------------------------------------
