@@ -611,7 +611,7 @@ class Client(ClientBase):
         was read, the session ends when it times out. Raises `UsageError` without a session, if a
         read-only server has made it up, and outside of the client's event loop.
         """
-        return self._loop.ask(lambda: self._target.credentials)
+        return self._loop.begin(lambda: self._target.credentials)
 
     def detach(self) -> SessionCredentials:
         """Let the present session outlive the client, and return its `credentials`.
@@ -621,7 +621,7 @@ class Client(ClientBase):
         `connect(resume=)` continues it. If the session expires before the client is closed, the one
         that follows is closed as usual. Raises `UsageError` without a session.
         """
-        return self._loop.ask(lambda: self._target.detach())
+        return self._loop.begin(lambda: self._target.detach())
 
     def healthy(self, max_unconfirmed: float | None = None) -> bool:
         """Return whether the servers have confirmed recently that this client is well.
@@ -657,7 +657,7 @@ class Client(ClientBase):
 
     def observe(self) -> SessionStates:
         """Return the session's states, from the present one on, as an iterator."""
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
     def update_hosts(self, hosts: str | Sequence[str]) -> None:
         """Replace the list of servers, by a connect string or a list of its parts.
@@ -667,7 +667,7 @@ class Client(ClientBase):
         the session timeout at most; the session goes on. Raises `ConfigurationError` if the list is
         malformed, or has a chroot: the client keeps its own.
         """
-        return self._loop.ask(lambda: self._target.update_hosts(hosts))
+        return self._loop.begin(lambda: self._target.update_hosts(hosts))
 
     def ready(self) -> None:
         """Wait until the session is connected.
@@ -815,7 +815,7 @@ class Client(ClientBase):
 
     def reads(self) -> Reads:
         """Return several reads in one request, answered as of one moment (ZooKeeper 3.6)."""
-        return self._loop.ask(lambda: self._wrap(self._target.reads()))
+        return self._loop.begin(lambda: self._wrap(self._target.reads()))
 
     def watch(self, path: str, *, recursive: bool = False, max_events: int = 10000) -> WatchStream:
         """Return a znode's events as a stream: `with client.watch(path) as events:`.
@@ -837,7 +837,7 @@ class Client(ClientBase):
             ConnectionLossError: no server was reached, or it could not be asked for its version.
             SessionExpiredError: the session was over.
         """
-        return self._loop.ask(
+        return self._loop.begin(
             lambda: self._wrap(self._target.watch(path, recursive=recursive, max_events=max_events))
         )
 
@@ -848,7 +848,7 @@ class Client(ClientBase):
         present value, then each later one. See `View`. Entering raises `NoAuthError` if it may not
         be read.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.observe_data(path)))
+        return self._loop.begin(lambda: self._wrap(self._target.observe_data(path)))
 
     def observe_children(self, path: str) -> ChildrenView:
         """Return a view of a znode's children: `with client.observe_children(path) as view:`.
@@ -857,7 +857,7 @@ class Client(ClientBase):
         exist: the present ones, then each later state. See `View`. Entering raises `NoAuthError` if
         they may not be read.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.observe_children(path)))
+        return self._loop.begin(lambda: self._wrap(self._target.observe_children(path)))
 
 
 @final
@@ -1088,7 +1088,7 @@ class Config(Proxy, Generic[P]):
 
     def observe(self) -> ConfigView[P]:
         """Return a view of the current configuration: `with config.observe() as view`."""
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
     def publish(self, changes: Mapping[str, bytes | None], *, version: int | None = None) -> int:
         """Change some keys, all at once; return the number of the new version.
@@ -1614,11 +1614,11 @@ class Election(ElectionBase):
             ready: False for a contender that has to warm up. A planned hand-over to it waits for
                 its `Campaign.set_ready()`. If the leader dies, it may lead before.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.campaign(ready=ready)))
+        return self._loop.begin(lambda: self._wrap(self._target.campaign(ready=ready)))
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
     def revoke(
         self, *, successor: str | None = None, timeout: float | None = 20.0
@@ -1882,7 +1882,7 @@ class Group(Proxy):
 
         Raises, cancellation: as `PersistentNode`.
         """
-        return self._loop.ask(
+        return self._loop.begin(
             lambda: self._wrap(self._target.join(data, identity=identity, timeout=timeout))
         )
 
@@ -1891,7 +1891,7 @@ class Group(Proxy):
 
         The observers of one client share their reads.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
     def members(self) -> dict[str, Member]:
         """Return the members by identity, in two round trips. May lag, as `Lock.holders`."""
@@ -2032,7 +2032,7 @@ class MembersView(View["Mapping[str, Member]"]):
         they are the differences. So a member that joined and left in between may be missing. Any
         number of readers may iterate at once.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.changes()))
+        return self._loop.begin(lambda: self._wrap(self._target.changes()))
 
 
 class PersistentNode(Block):
@@ -3448,7 +3448,7 @@ class ServiceRegistry(Proxy):
 
         Raises, cancellation: as `PersistentNode`.
         """
-        return self._loop.ask(
+        return self._loop.begin(
             lambda: self._wrap(
                 self._target.register(instance, load_interval=load_interval, timeout=timeout)
             )
@@ -3456,7 +3456,7 @@ class ServiceRegistry(Proxy):
 
     def observe(self, service: str) -> ServiceView:
         """Observe a service's instances, including disabled ones, which a `Picker` omits."""
-        return self._loop.ask(lambda: self._wrap(self._target.observe(service)))
+        return self._loop.begin(lambda: self._wrap(self._target.observe(service)))
 
     def services(self) -> list[str]:
         """The names of all services, sorted. May lag, as `Lock.holders`."""
@@ -3626,7 +3626,7 @@ class SharedValue(Proxy, Generic[T]):
 
     def observe(self) -> SharedValueView[T]:
         """Return a view of the latest value: `with value.observe() as view`."""
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
 
 @final
@@ -3828,7 +3828,7 @@ class TaskBoard(Proxy, Generic[V]):
 
         When a worker's claim ends, its task is seen to wait again.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.observe()))
+        return self._loop.begin(lambda: self._wrap(self._target.observe()))
 
 
 class TenureContext(HoldContext, Generic[R_co]):
@@ -4008,7 +4008,7 @@ class TreeCache(Block):
         if there is no checkpoint in between. Raises `UsageError` before entering, and outside of
         the client's event loop.
         """
-        return self._loop.ask(lambda: self._wrap(self._target.events(initial=initial)))
+        return self._loop.begin(lambda: self._wrap(self._target.events(initial=initial)))
 
     def __enter__(self) -> Self:
         return self._enter()

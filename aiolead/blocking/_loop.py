@@ -198,12 +198,23 @@ class LoopThread:
 
     def ask(self, act: Callable[[], T]) -> T:
         """Call `act`, which does not wait, in the event loop; once that has ended, call it here."""
+        return self._ask(act, act)
+
+    def begin(self, act: Callable[[], T]) -> T:
+        """As `ask`, for what nobody can do without the event loop: raises once that has ended."""
+        return self._ask(act, _refuse)
+
+    def _ask(self, act: Callable[[], T], afterwards: Callable[[], T]) -> T:
         self.check_process()
-        if self._inbox.is_closed or self._is_here():
+        if self._inbox.is_closed:
+            return afterwards()
+        if self._is_here():
             return act()
         result: ThreadResult[T] = ThreadResult()
-        settle = partial(result.set_from, act)
-        self._inbox.post(partial(self._inbox.defer, settle), settle)
+        self._inbox.post(
+            partial(self._inbox.defer, partial(result.set_from, act)),
+            partial(result.set_from, afterwards),
+        )
         return result.wait()
 
     def call(self, act: Callable[[], Awaitable[T]]) -> T:
@@ -409,6 +420,10 @@ class LoopThread:
             await task.run(job)
         finally:
             self._tasks.discard(task)
+
+
+def _refuse() -> NoReturn:
+    raise ClientClosedError(CLOSED)
 
 
 def _patched_by() -> str:

@@ -201,6 +201,15 @@ def errors(outcomes: dict[str, str]) -> dict[str, list[str]]:
     return raising
 
 
+def test_members_of_a_closed_client_raise_that_it_was_closed(
+    own: ThreadedServer, backend: Backend
+) -> None:
+    with connect(own, backend) as client, one_of_each_there(client) as things:
+        pass
+    found = errors(outcomes_there(things))
+    assert found.keys() == {"ClientClosedError ClientClosedError('the client was closed')"}, found
+
+
 def test_members_elsewhere_return_at_once_or_raise(client: blocking.Client) -> None:
     async def in_a_loop() -> dict[str, str]:
         return outcomes_there(things)

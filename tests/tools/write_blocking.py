@@ -79,6 +79,13 @@ ASKED = {
 }
 """Properties that are read in the event loop, since they take several steps, and why."""
 
+BEGUN = {
+    "credentials": "it changes the session",
+    "detach": "it changes the session",
+    "update_hosts": "the client has to move",
+}
+"""Members that need the event loop, as those that give an object for threads do, and why."""
+
 OF_TASK = {"hold_count": "it counts the blocks of the thread"}
 """Properties that are read in the thread's task, and why."""
 
@@ -553,7 +560,8 @@ class Writer:
         if member in OF_TASK:
             value = f"self._of_task(lambda: {value})"
         elif member not in AT_ONCE and (member in ASKED or self._is_ours(returns)):
-            value = f"self._loop.ask(lambda: {value})"
+            way = "begin" if member in BEGUN else "ask"
+            value = f"self._loop.{way}(lambda: {value})"
         yield f"        return {value}"
         yield ""
 
@@ -588,7 +596,8 @@ class Writer:
             yield "        return self"
         else:
             value = f"self._wrap({call})" if is_ours else call
-            value = value if member in AT_ONCE else f"self._loop.ask(lambda: {value})"
+            way = "begin" if is_ours or member in BEGUN else "ask"
+            value = value if member in AT_ONCE else f"self._loop.{way}(lambda: {value})"
             yield f"        return {value}"
         yield ""
 
