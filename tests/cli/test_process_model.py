@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,12 @@ def shell(kind: str, folder: Path, somewhere: str) -> Iterator[OnTerminal]:
 
 
 def is_back(shell: OnTerminal) -> None:
-    """Waits until the shell obeys again."""
+    """Waits until the shell obeys again.
+
+    It waits for its own child. The child of flock, which was stopped or killed as well, may still
+    be in its read, and would get the first character that is typed.
+    """
+    until(lambda: set(states_of(shell, "sh -c", "read x")) <= {"T"}, "no command reads")
     times = shell.shown.count("AGAIN42") + 1
     shell.type(AGAIN)
     shell.wait_for("AGAIN42", times)
@@ -89,14 +95,15 @@ def fields(pid: int) -> list[str]:
         return []
 
 
-def states_of(shell: OnTerminal, words: str) -> list[str]:
-    """The states of the processes whose command line begins with some words."""
-    line = words.replace(" ", "\0").encode()
-    return [
-        fields(pid)[0]
-        for pid in processes_with(shell.mark)
-        if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(line) and fields(pid)
-    ]
+def states_of(shell: OnTerminal, words: str, does: str = "") -> list[str]:
+    """The states of the processes whose command line begins with some words, and has a text."""
+    line, states = words.replace(" ", "\0").encode(), []
+    for pid in processes_with(shell.mark):
+        with suppress(OSError):
+            found = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if found.startswith(line) and does.encode() in found:
+                states += fields(pid)[:1]
+    return states
 
 
 # --- what the command inherits -------------------------------------------------------------------
@@ -241,7 +248,7 @@ def test_ctrl_backslash_ends_the_command(shell: OnTerminal, tool: str, reads: bo
     if reads and "aiolead" in tool:
         until(lambda: has_terminal(shell), "the command has the terminal")
     shell.type("\x1c")
-    shell.wait_for(f"status{128 + signal.SIGQUIT}-")
+    shell.wait_for(f"status{128 + signal.SIGQUIT}-\r\n$ ")
     is_back(shell)
 
 
