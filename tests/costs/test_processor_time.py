@@ -125,7 +125,7 @@ def test_lock_enters_one_scope(
     assert anyio.run(main, backend=backend) == ROUNDS
 
 
-@pytest.mark.parametrize(("make", "most"), [(lock, 263), (read, 31)])
+@pytest.mark.parametrize(("make", "most"), [(lock, 240), (read, 31)])
 def test_calls_of_library_functions(hosts: str, make: Make, most: int) -> None:
     """Lower the bound when there are fewer; more need a reason."""
     calls = 0
