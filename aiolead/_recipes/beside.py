@@ -16,7 +16,7 @@ import anyio
 from .._util.misuse import left_by_another
 from .._util.shielding import wait_through
 from .._util.tasks import trio_here
-from .holding import Contest, propagate
+from .holding import Contest, leave_scope, propagate
 
 
 @final
@@ -58,11 +58,8 @@ class BodyScope:
             wrong = left_by_another(self._subject)
             wrong.__cause__ = error
             return wrong
-        try:
-            kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
-            return None if self._scope.__exit__(kind, error, traceback) else error
-        except BaseException as rest:
-            return rest  # of a group, without the cancellation of this scope
+        kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+        return leave_scope(self._scope, kind, error, traceback)
 
 
 def current_task() -> Any:

@@ -11,17 +11,17 @@ from functools import partial
 from typing import Any, final
 
 from ..abc import CoordinationClient
-from ..errors import ConfigurationError, InvalidPathError, NodeExistsError, NoNodeError
+from ..errors import NodeExistsError, NoNodeError
 from ..events import OWNERLESS
 from ..model import ACL, CreateMode, EventType, Participant, WatchEvent
-from ..paths import basename, join, parent, validate
+from ..paths import basename, join, parent
 from .errors import with_parent
 from .fixed import Fixed, look_for_ours
 from .hold import Held
 from .holding import Contest, HeldRecipe, HoldingRecipe, TenureContext
 from .place_parts import WatchingPlace
 from .reading import listed, over_sessions, read_participants
-from .recipe import OnDisconnect, checked_count
+from .recipe import OnDisconnect, checked_count, checked_name
 from .reporting import PathWarnings
 from .rivals import HolderQuery, only_holder
 from .znode import Znode
@@ -260,18 +260,8 @@ class UniqueNames(HoldingRecipe[HeldName]):
 
     def _of_kind(self, kind: str, most: int) -> Contest[HeldName]:
         """The contest of one claim. A task may wait for another name, unless it has all of them."""
-        kind, most = _checked_kind(kind), checked_count("most", most, most=1 << 31)
+        kind, most = checked_name("kind", kind), checked_count("most", most, most=1 << 31)
         return self._contest.derived(partial(_FreeName, kind, most), subject=kind, places=most)
-
-
-def _checked_kind(kind: str) -> str:
-    if not isinstance(kind, str) or not kind or "/" in kind:
-        raise ConfigurationError(f"kind: must be a str without slashes, not {kind!r}")
-    try:
-        validate(f"/{kind}-0")
-    except InvalidPathError as error:
-        raise ConfigurationError(f"kind: {kind!r} cannot begin a name: {error}") from None
-    return kind
 
 
 class _FreeName(WatchingPlace):

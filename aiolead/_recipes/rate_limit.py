@@ -37,7 +37,7 @@ from ..model import ACL, Stat
 from .errors import at_once, until_answered
 from .recipe import Recipe, checked_count, checked_number, checked_wait
 from .reporting import PathWarnings
-from .values import checked_rng, compare_and_set, read, until_first
+from .values import checked_rng, compare_and_set, read, until_first, update
 
 __all__ = ["RateLimit"]
 
@@ -49,17 +49,11 @@ LONGEST_SLEEP = 3600.0  # seconds: event loops refuse very long ones
 
 def _checked(rate: float, per: float, burst: int | None) -> Numbers:
     """Check a caller's numbers; `burst` defaults to `rate`, rounded up."""
-    rate, per = _between("rate", rate), _between("per", per)
+    rate = checked_number("rate", rate, least=LEAST, most=MOST)
+    per = checked_number("per", per, least=LEAST, most=MOST)
     if burst is None:
         burst = math.ceil(rate)
     return Numbers(rate, per, checked_count("burst", burst, most=MOST_CALLS))
-
-
-def _between(name: str, value: float, least: float = LEAST) -> float:
-    number = checked_number(name, value, most=MOST)
-    if number < least:
-        raise ConfigurationError(f"{name}: must be at least {least:g}, not {value!r}")
-    return number
 
 
 @dataclass(slots=True)
@@ -163,7 +157,7 @@ class RateLimit(Recipe):
         self._next: Numbers | None = None
         """Those that `set_rate` is storing; also after it was cancelled: they may be stored."""
         self._setting = anyio.Lock()
-        self._max_age = _between("max_age", max_age, least=10 * GRAIN)
+        self._max_age = checked_number("max_age", max_age, least=10 * GRAIN, most=MOST)
         self._rng = checked_rng(rng)
         self._now = self._client.backend.events.now
         self._turn = anyio.Lock()
@@ -241,16 +235,17 @@ class RateLimit(Recipe):
         numbers = _checked(rate, per, burst)
         self._client.backend.check_home()
 
-        async def attempt() -> Stat | None:
-            data, stat = await read(self._client, self._path)
-            new = Write(numbers)
-            if stat is not None and data:
-                new = Write(numbers, Write.parse(self._path, data, stat).lack_after(stat))
-            return await compare_and_set(self._client, self._path, new.encode(), stat, self._acl)
+        def change(data: bytes, stat: Stat | None) -> bytes:
+            if stat is None or not data:
+                return Write(numbers).encode()
+            lack = Write.parse(self._path, data, stat).lack_after(stat)
+            return Write(numbers, lack).encode()
 
+        client, path = self._client, self._path
+        store = partial(update, client, path, change, rng=self._rng, acl=self._acl)
         async with self._setting:
             self._next = numbers
-            await until_answered(self._client, lambda: until_first(attempt, self._rng))
+            await until_answered(client, store)
             self._is_alone, self._next = False, None
             if self._numbers is not None:
                 self._numbers = numbers

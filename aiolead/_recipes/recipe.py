@@ -148,22 +148,21 @@ def checked_on_invalid(on_invalid: OnInvalid | None) -> OnInvalid | None:
 def checked_number(
     name: str, value: object, *, least: float = 0.0, most: float = math.inf
 ) -> float:
-    if least:
-        number = _checked_real(name, value, f"a number of {least:g} or more")
-        if number < least:
-            raise ConfigurationError(f"{name}: must be a number of {least:g} or more, not {value}")
-        return number
-    if most < math.inf:
-        return _checked_real(name, value, f"a number from 0 to {most:g}", most)
-    return _checked_real(name, value, "a number of 0 or more")
+    is_limited = most < math.inf
+    allowed = (
+        f"a number from {least:g} to {most:g}" if is_limited else f"a number of {least:g} or more"
+    )
+    return _checked_real(name, value, allowed, least, most)
 
 
-def _checked_real(name: str, value: object, allowed: str, most: float = math.inf) -> float:
+def _checked_real(
+    name: str, value: object, allowed: str, least: float = 0.0, most: float = math.inf
+) -> float:
     try:
         number = real(value)
     except MalformedError:
         number = -1.0
-    if not 0 <= number <= most:
+    if not least <= number <= most:
         raise ConfigurationError(f"{name}: must be {allowed}, not {described(value)}")
     return number
 
