@@ -103,11 +103,11 @@ class LoopThread:
     def close(self) -> None:
         """Close the connection and end the thread; new calls are refused from the start on.
 
-        In a forked child it does nothing: both belong to the parent. Raises `UsageError` if called
-        in that thread.
+        In a forked child it does nothing: both belong to the parent. Nor does it while the
+        interpreter ends, which stops the thread. Raises `UsageError` if called in that thread.
         """
         thread = self._thread
-        if self.is_forked or thread is None:
+        if self.is_forked or thread is None or sys.is_finalizing():
             return
         if self._is_here():
             raise UsageError(
@@ -189,6 +189,11 @@ class LoopThread:
     def check_here(self) -> None:
         """Raise `UsageError` where waiting would never end or would block an event loop."""
         self.check_process()
+        if sys.is_finalizing():
+            raise UsageError(
+                "the interpreter ends, which has stopped the event loop of the client: leave its "
+                "blocks, and close generators that have some open, before the program ends"
+            )
         if _runs_event_loop():
             raise UsageError(
                 "aiolead.blocking was called in a thread that runs an event loop, which would "
@@ -206,7 +211,7 @@ class LoopThread:
 
     def _ask(self, act: Callable[[], T], afterwards: Callable[[], T]) -> T:
         self.check_process()
-        if self._inbox.is_closed:
+        if self._inbox.is_closed or sys.is_finalizing():
             return afterwards()
         if self._is_here():
             return act()
@@ -310,11 +315,14 @@ class LoopThread:
 
         Raises `UsageError` if that block is not the owner's, in a forked child, which holds
         nothing, and in a signal handler that interrupted a wait of this thread. A block of another
-        thread, which may never come back, is left nevertheless.
+        thread, which may never come back, is left nevertheless. While the interpreter ends, which
+        closes the generators that are left, it does nothing: the session ends with the process.
         """
         if self.is_forked:
             if error is None:
                 self.check_process()
+            return
+        if sys.is_finalizing():
             return
         mine = self._of_thread()
         self._check_not_waiting("left", owner)

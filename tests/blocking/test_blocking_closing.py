@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +17,7 @@ import anyio
 import pytest
 from blocking.threads import Backend, connect, in_daemon
 from kit.clients import PATIENCE
+from kit.pages import Program
 
 import aiolead
 from aiolead import blocking
@@ -254,3 +256,40 @@ def test_request_fails_when_the_event_loop_crashes(
         connection.__exit__(None, None, None)
     gc.collect()
     assert "never retrieved" not in caplog.text, "it was raised, and is not logged again"
+
+
+ABANDONED = """
+import sys
+from aiolead import blocking
+from aiolead.errors import UsageError
+
+def connected():
+    with blocking.connect(sys.argv[1]) as client:
+        yield client
+
+def holding(client):
+    with blocking.Lock(client, "/lock") as held:
+        try:
+            yield
+        finally:
+            try:
+                held.verify()
+            except UsageError as error:
+                print(error, flush=True)
+
+connection = connected()
+generator = holding(next(connection))
+next(generator)
+"""
+
+
+def test_abandoned_generators_do_not_keep_the_interpreter_from_ending(
+    own: ThreadedServer, tmp_path: Path
+) -> None:
+    """It closes them once it has stopped the thread of the event loop, which answers no more."""
+    script = tmp_path / "script.py"
+    script.write_text(ABANDONED)
+    with Program(str(script), own.connect_string) as program:
+        assert program.finish() == 0
+        (line,) = program.lines
+        assert line.startswith("the interpreter ends, which has stopped the event loop")
