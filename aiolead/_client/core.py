@@ -117,7 +117,7 @@ class Core:
         self._next_subscriber = 0
         self._session_watchers: list[Callable[[], object]] = []
         self.shared: dict[object, WeakValueDictionary[str, Any]] = {}
-        """What `Backend.shared` has returned: by what makes it, then by its path on the servers."""
+        """The results of `Backend.shared`, by the callable that makes each, then by the full path."""
         self.shared_lately: deque[object] = deque(maxlen=KEPT)
         self.first_serial: int = first_serial
         self.last_serial: int = first_serial - 1

@@ -85,7 +85,7 @@ class Liveness:
         return f"the server answers, but has not answered {what} for {in_seconds(bound)}"
 
     def silence(self) -> tuple[float, object]:
-        """Since when the server has answered nothing, and None; or not the oldest, and that one."""
+        """When the silence began, and the request without an answer; None if all is silent."""
         since: float = inf
         what: object = None
         if self._requests.unanswered:
