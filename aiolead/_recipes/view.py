@@ -306,6 +306,24 @@ class Reading(Generic[T]):
         if watch is not None:
             watch.close()
 
+    def ask_children(self, path: str) -> Reply[list[str]]:
+        """Request the children of a znode, and watch them."""
+        return self._client.get_children(path, watch=self.watch(f"{path}/"))
+
+    async def children(self, path: str, listing: Reply[list[str]]) -> list[str] | None:
+        """The children of a znode; None if it does not exist, whose creation is then watched."""
+        while True:
+            try:
+                names = await listing
+            except NoNodeError:
+                self.unwatch(f"{path}/")  # it was not armed
+            else:
+                self.unwatch(path)
+                return sorted(names)
+            if await self._client.exists(path, watch=self.watch(path)) is None:
+                return None
+            listing = self.ask_children(path)
+
     # --- for views -----------------------------------------------------------------------------
 
     async def follow(self, view: View[T]) -> None:
@@ -517,22 +535,13 @@ class ChildReader(Generic[E]):
             elif key.startswith(self._below):
                 # Deleted or set: if it is still listed, it may have been created again.
                 self.known.pop(key.removeprefix(self._below), None)
-        self._listing = self._list(reading) if self._names is None else None
+        self._listing = reading.ask_children(self._path) if self._names is None else None
 
     async def names(self, reading: Reading[Any]) -> list[str]:
         """The names of the children, sorted. Call `ask` first."""
-        listing = self._listing
-        while listing is not None:
-            try:
-                self._names = [name for name in sorted(await listing) if self._is_wanted(name)]
-                reading.unwatch(self._path)
-                break
-            except NoNodeError:
-                reading.unwatch(self._below)  # it was not armed
-            if await self._client.exists(self._path, watch=reading.watch(self._path)) is None:
-                self._names = []
-                break
-            listing = self._list(reading)
+        if self._listing is not None:
+            found = await reading.children(self._path, self._listing)
+            self._names = [name for name in found or () if self._is_wanted(name)]
         names = self._names or []
         # Keep the watches of children that are not read again now.
         reading.keep([self._path, self._below, *(self._below + name for name in names)])
@@ -548,9 +557,6 @@ class ChildReader(Generic[E]):
             self.known[name] = self._entry(name, data, stat)
         self.known = {name: self.known[name] for name in names if name in self.known}
         return {name: entry for name, entry in self.known.items() if entry is not None}
-
-    def _list(self, reading: Reading[Any]) -> Reply[list[str]]:
-        return self._client.get_children(self._path, watch=reading.watch(self._below))
 
 
 # --- the views of one znode ----------------------------------------------------------------------
@@ -589,13 +595,4 @@ class ChildrenView(View[list[str] | None]):
         super().__init__(client, path, partial(Reading, client, self._read, SERVED_OR_READ_ONLY))
 
     async def _read(self, reading: Reading[list[str] | None]) -> Observation[list[str] | None]:
-        client = self._client
-        while True:
-            try:
-                names = await client.get_children(self._path, watch=reading.watch("children"))
-                return plain(sorted(names))
-            except NoNodeError:
-                reading.unwatch("children")  # it was not armed
-            if await client.exists(self._path, watch=reading.watch("existence")) is None:
-                return plain(None)
-            reading.unwatch("existence")
+        return plain(await reading.children(self._path, reading.ask_children(self._path)))
