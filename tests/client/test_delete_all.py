@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import Link, connect, eventually, in_memory, raw
+from kit.clients import Link, before_each, connect, eventually, in_memory, raw
 from kit.virtual_time import connect as connect_virtually
 from kit.virtual_time import embedded, virtually
 
@@ -88,18 +87,6 @@ async def test_part_without_permission_is_named(server: ServerUnderTest, client:
 
 
 # --- beside other clients ----------------------------------------------------------------------
-
-
-def before_each(client: Client, op: OpCode, act: Callable[[], object]) -> None:
-    """Has something done before each request of a kind is handed over."""
-    submit = client._core.submit
-
-    def act_and_submit(call: Any, **options: Any) -> Any:
-        if call.op == op:
-            act()
-        return submit(call, **options)
-
-    client._core.submit = act_and_submit  # type: ignore[method-assign]
 
 
 async def test_two_clients_delete_one_tree(server: ServerUnderTest) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import catch_up, connect, eventually
+from kit.clients import before_each, catch_up, connect, eventually
 
 from aiolead import ACL, Client, CreateMode, NodeExistsError, NoNodeError, admin
 from aiolead._wire.codes import OpCode
@@ -16,6 +16,7 @@ from aiolead.errors import (
     ConnectionLossError,
     InvalidPathError,
     NoAuthError,
+    NotEmptyError,
     QuotaExceededError,
     RemoteWireError,
     TransactionError,
@@ -203,21 +204,41 @@ async def test_two_clients_set_quotas_at_the_same_time(server: ServerUnderTest) 
     async with connect(server) as client:
         for path in ("/a", "/a/1", "/a/2"):
             await client.create(path)
-        submit, whole = client._core.submit, root(client)
-        place = f"/zookeeper/quota{server.chroot}"
+        whole, place = root(client), f"/zookeeper/quota{server.chroot}"
         once = iter([place, f"{place}/a"])
 
-        def meddle(call: Any, **options: Any) -> Any:
-            if call.op == OpCode.MULTI and (path := next(once, None)):
-                client._core.submit = submit  # type: ignore[method-assign]
+        def meddle() -> None:
+            if path := next(once, None):
                 whole.create(path)
-                client._core.submit = meddle  # type: ignore[method-assign]
-            return submit(call, **options)
 
-        client._core.submit = meddle  # type: ignore[method-assign]
+        before_each(client, OpCode.MULTI, meddle)
         await admin.set_quota(client, "/a/1", Quota(count=7))
         assert next(once, None) is None
         assert await admin.get_quota(client, "/a/1") == (Quota(count=7), QuotaUsage(1, 0))
+        # The znodes above serve the other one, too.
+        await admin.set_quota(client, "/a/2", Quota(count=8))
+        await admin.delete_quota(client, "/a/1")
+        assert await admin.get_quota(client, "/a/2") == (Quota(count=8), QuotaUsage(1, 0))
+
+
+async def test_deletion_of_a_quota_gives_up_if_others_keep_changing_it(
+    server: ServerUnderTest,
+) -> None:
+    async with connect(server) as client:
+        await client.create("/a")
+        await admin.set_quota(client, "/a", Quota(count=7))
+        whole, path = root(client), f"/zookeeper/quota{server.chroot}/a/zookeeper_stats"
+        changes = 0
+
+        def change() -> None:
+            nonlocal changes
+            changes += 1
+            whole.delete(path) if changes % 2 else whole.create(path, b"count=0,bytes=0")
+
+        before_each(client, OpCode.MULTI, change)
+        with pytest.raises((NoNodeError, NotEmptyError)):
+            await admin.delete_quota(client, "/a")
+        assert changes == admin.ATTEMPTS
 
 
 # --- hard limits -------------------------------------------------------------------------------

@@ -320,3 +320,15 @@ def hooked(**options: Any) -> dict[str, Any]:
     options = {**_defaults.get()(), **options}
     hooks = {name: options.pop(name) for name in NAMES if name in options}
     return {**options, "hooks": Hooks(**hooks)} if hooks else options
+
+
+def before_each(client: aiolead.Client, op: OpCode, act: Callable[[], object]) -> None:
+    """Has something done before each request of a kind is handed over."""
+    submit = client._core.submit
+
+    def act_and_submit(call: Any, **options: Any) -> Any:
+        if call.op == op:
+            act()
+        return submit(call, **options)
+
+    client._core.submit = act_and_submit  # type: ignore[method-assign]

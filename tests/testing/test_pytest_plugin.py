@@ -168,7 +168,6 @@ def test_it(zookeeper):
 """
 
 
-@pytest.mark.exhaustive("the test kit's servers, which other tests start, kill and isolate")
 def test_given_server_is_left_clean(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(_GIVEN)
     with EmbeddedServer.in_thread() as server:
