@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -293,6 +294,34 @@ async def test_requests_in_flight_are_answered(zk: Any, own: EmbeddedServer) -> 
     assert len(own.sessions()) == 1
 
 
+async def test_cancelled_request_is_forgotten(
+    zk: Any, proxy: FaultProxy, internal_errors: list[logging.LogRecord]
+) -> None:
+    async with adapt(zk):
+        held = proxy.hold_reply(OpCode.GET_DATA)
+        async with cancelled_when(held.wait):
+            await zk.get_data("/")
+        held.release()
+        assert await zk.exists("/")
+    assert internal_errors == []
+
+
+async def test_request_is_repeated_if_aiozk_cannot_read_its_answer(
+    zk: Any, own: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unreadable:
+        @staticmethod
+        def deserialize(_data: bytes) -> object:
+            monkeypatch.undo()
+            raise ValueError("unreadable")
+
+    async with adapt(zk):
+        monkeypatch.setitem(aiozk.protocol.response_xref, OpCode.GET_DATA, Unreadable)
+        with anyio.fail_after(PATIENCE):
+            assert await zk.get_data("/") == b""
+        assert own.requests["GET_DATA"] == 2
+
+
 async def test_requests_about_the_session_are_refused(zk: Any) -> None:
     async with adapt(zk):
         with pytest.raises(UsageError, match="the adapter handles"):
@@ -463,6 +492,9 @@ async def test_closing_aiozk_in_the_body_of_a_hold(zk: Any, own: EmbeddedServer)
 
 
 async def test_unreachable_server_leaves_aiozk_usable(zk: Any, proxy: FaultProxy) -> None:
+    held = proxy.hold_reply(OpCode.GET_DATA)
+    asked = asyncio.create_task(zk.get_data("/"))
+    await held.wait()
     proxy.refuse()
     with pytest.raises(ConnectFailed):
         async with adapt(zk, connect_timeout=0.2):
@@ -471,6 +503,7 @@ async def test_unreachable_server_leaves_aiozk_usable(zk: Any, proxy: FaultProxy
     proxy.heal()
     with anyio.fail_after(PATIENCE):
         assert await zk.exists("/")
+        assert await asked == b"", "it was asked again"
 
 
 async def test_entering_can_be_cancelled(zk: Any, proxy: FaultProxy) -> None:
@@ -629,8 +662,9 @@ async def test_no_aiozk_client(what: object) -> None:
         adapt(what)
 
 
-async def test_grace_period_above_the_session_timeout(zk: Any, own: EmbeddedServer) -> None:
+async def test_invalid_times_are_refused(zk: Any, own: EmbeddedServer) -> None:
     before = own.packets_in
     await refused(zk, ConfigurationError, "grace_period", grace_period=5)
+    await refused(zk, ConfigurationError, "connect_timeout", connect_timeout=0)
     assert own.packets_in == before
     assert type(zk.session) is aiozk.session.Session

@@ -469,10 +469,10 @@ class Adaptation:
         match state:
             case SessionState.CONNECTED:
                 credentials = self._core.machine.credentials
-                if credentials is not None:
-                    session.session_id = credentials.session_id
-                    session.password = credentials.password
-                    session.timeout = credentials.timeout
+                assert credentials is not None
+                session.session_id = credentials.session_id
+                session.password = credentials.password
+                session.timeout = credentials.timeout
                 if not self._is_leaving:
                     session.is_bridged.set()
                 move(session, States.CONNECTED)
@@ -487,8 +487,7 @@ class Adaptation:
             case SessionState.CLOSED:
                 session.is_bridged.clear()  # until it is aiozk's own again
                 move(session, States.SUSPENDED)
-            case _:
-                pass  # not here: no credentials, never read-only
+        # The other states, of read-only servers and of credentials, do not occur here.
 
     def _forget_session(self) -> None:
         self._session.session_id = None
