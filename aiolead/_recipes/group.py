@@ -34,10 +34,10 @@ from .reading import over_sessions, read_children
 from .recipe import (
     OnDisconnect,
     Recipe,
+    checked_identity,
     checked_name,
     checked_number,
     checked_on_disconnect,
-    default_identity,
 )
 from .view import ChildReader, Observation, Reading, View, plain
 
@@ -202,7 +202,7 @@ class Group(Recipe):
         Raises, cancellation: as `PersistentNode`.
         """
         if identity is None:
-            identity = f"{default_identity()}:{uuid.uuid4().hex[:8]}"
+            identity = f"{checked_identity(None)}:{uuid.uuid4().hex[:8]}"
         path = join(self._path, checked_name("identity", identity))
         return Membership(self._client, path, data, timeout=timeout, acl=self._acl)
 

@@ -273,7 +273,7 @@ class PendingDelete:
         action = action_for(error, Step.RELEASE)
         is_proof_refused = delete is not None and action is Action.REFUSED
         if is_proof_refused or action in (Action.RECONNECT, Action.PAUSE):
-            self._spawn_payment()
+            self._client.backend.spawn(self._pay_later, self._paid)
         else:
             self._end(refused_release(self._node.path, error) or error)
 
@@ -283,9 +283,6 @@ class PendingDelete:
         else:
             self._request = request
             request.add_done_callback(self._answered)
-
-    def _spawn_payment(self) -> None:
-        self._client.backend.spawn(self._pay_later, self._paid)
 
     async def _pay_later(self) -> None:
         error = self._request.error()

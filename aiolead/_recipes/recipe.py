@@ -48,10 +48,6 @@ def checked_path(path: str) -> str:
     return path
 
 
-def default_identity() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 _MARKS = (
     (REVOKED.decode(), "asks a holder to release"),
     (UNREADY.decode(), "marks a contender that warms up"),
@@ -61,7 +57,7 @@ _MARKS = (
 def checked_identity(identity: str | None) -> str:
     """Check an identity, which defaults to host name and process id."""
     if identity is None:
-        identity = default_identity()
+        identity = f"{socket.gethostname()}:{os.getpid()}"
     if not checked_text("identity", identity, most=MAX_IDENTITY):
         raise ConfigurationError("identity: must not be empty")
     for mark, meaning in _MARKS:
