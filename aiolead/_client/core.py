@@ -117,7 +117,7 @@ class Core:
         self._next_subscriber = 0
         self._session_watchers: list[Callable[[], object]] = []
         self.shared: dict[object, WeakValueDictionary[str, Any]] = {}
-        """The results of `Backend.shared`, by the callable that makes each, and the full path."""
+        """The objects of `Backend.shared`: by their makers, then by their paths on the servers."""
         self.shared_lately: deque[object] = deque(maxlen=KEPT)
         self.first_serial: int = first_serial
         self.last_serial: int = first_serial - 1

@@ -85,7 +85,7 @@ class Liveness:
         return f"the server answers, but has not answered {what} for {in_seconds(bound)}"
 
     def silence(self) -> tuple[float, object]:
-        """When the silence began, and the request without an answer; None if all is silent."""
+        """Since when the server is silent, and about which request; None for all of them."""
         since: float = inf
         what: object = None
         if self._requests.unanswered:
