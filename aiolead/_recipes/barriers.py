@@ -50,7 +50,7 @@ from .hold import Tenure, answered
 from .holding import Contest, HoldingRecipe, TenureContext, enter_recipe, leave_recipe
 from .naming import Departure
 from .place_parts import WatchingPlace
-from .reading import catch_up, listed, over_sessions, read_participants
+from .reading import catch_up, listed, over_sessions, read_participants, read_stats
 from .recipe import OnDisconnect, Recipe, checked_count
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
@@ -68,17 +68,6 @@ def members_among(names: Iterable[str]) -> set[str]:
     return {name for name in names if _MEMBER.fullmatch(name)}
 
 
-async def _owners(client: CoordinationClient, path: str, names: Iterable[str]) -> dict[str, int]:
-    """Return the sessions that own the children, 0 for none; without those that are gone."""
-    looks = [(name, client.exists(join(path, name))) for name in names]
-    owners: dict[str, int] = {}
-    for name, look in looks:
-        stat = await look
-        if stat is not None:
-            owners[name] = stat.ephemeral_owner
-    return owners
-
-
 async def _is_alone(
     client: CoordinationClient, path: str, names: Reply[list[str]], own: str
 ) -> bool:
@@ -90,8 +79,8 @@ async def _is_alone(
     others = sorted(members_among(await names) - {own})
     # Usually there are none, or the first one is a member.
     for some in (others[:1], others[1:]):
-        owners = await _owners(client, path, some)
-        if len(owners) < len(some) or any(owners.values()):
+        found = await read_stats(client, path, some)
+        if len(found) < len(some) or any(stat.ephemeral_owner for stat in found.values()):
             return False
     return True
 
@@ -310,9 +299,14 @@ class BarrierMembership(WatchingPlace):
         One that has gone since is not counted: it does not come in.
         """
         others = listed - {self._own.node.name}
-        owners = await _owners(self._client, self._path, sorted(others))
-        self._ownerless.update(name for name, owner in owners.items() if not owner)
-        return 1 + sum(map(bool, owners.values())) >= self._count
+        return 1 + await self._owned(sorted(others)) >= self._count
+
+    async def _owned(self, names: Sequence[str]) -> int:
+        """How many of the names are members, by their owners; the others do not count any more."""
+        found = await read_stats(self._client, self._path, names)
+        ownerless = {name for name, stat in found.items() if not stat.ephemeral_owner}
+        self._ownerless |= ownerless
+        return len(found) - len(ownerless)
 
     async def _decide(self) -> bool:
         """Let all members in, as enough are there; False if another one was quicker."""
@@ -475,8 +469,7 @@ class BarrierMembership(WatchingPlace):
             self._alarm.set()
         else:
             if not stat.ephemeral_owner:
-                owners = await _owners(client, self._path, left)
-                self._ownerless.update(name for name, owner in owners.items() if not owner)
+                await self._owned(left)
                 self._alarm.set()
         return False
 

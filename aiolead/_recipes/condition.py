@@ -64,7 +64,7 @@ from .holding import Contest, HeldRecipe
 from .layouts import CURATOR, Layout, Role, names_of
 from .naming import Departure, OwnNames, RegisteredNode, Sequential
 from .place_parts import Alarm
-from .reading import catch_up, listed, over_sessions, read_participants
+from .reading import catch_up, listed, over_sessions, read_participants, read_stats
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
 from .reporting import PathWarnings
 from .znode import NodeGone, Znode, ZnodeState
@@ -173,8 +173,8 @@ class ConditionSignals:
 
     async def owned(self, names: Sequence[str]) -> list[str]:
         """Those that are waiters, by their owners, and still there: one round trip."""
-        found = [(name, await look) for name, look in self.ask_owners(names)]
-        return [name for name, stat in found if stat is not None and self.note(name, stat)]
+        found = await read_stats(self._client, join(self._path, "waiters"), names)
+        return [name for name, stat in found.items() if self.note(name, stat)]
 
     async def has(self, author: bytes) -> bool:
         """Whether there is a signal of an author, with whatever waiter."""

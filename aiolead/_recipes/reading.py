@@ -104,6 +104,19 @@ async def look_at_all(names: Sequence[str], look_at: Callable[[str], Reply[Any]]
                 await look
 
 
+async def read_stats(
+    client: CoordinationClient, path: str, names: Sequence[str]
+) -> dict[str, Stat]:
+    """The `Stat` of a znode's children by name, without those that are missing."""
+    found: dict[str, Stat] = {}
+    for start in range(0, len(names), AT_ONCE):
+        some = names[start : start + AT_ONCE]
+        for name, look in [(name, client.exists(join(path, name))) for name in some]:
+            if (stat := await look) is not None:
+                found[name] = stat
+    return found
+
+
 async def read_children(
     client: CoordinationClient,
     path: str,

@@ -36,6 +36,7 @@ from .reading import (
     over_sessions,
     participant,
     read_children,
+    read_stats,
 )
 
 if TYPE_CHECKING:
@@ -318,9 +319,8 @@ async def _oldest(client: CoordinationClient, folder: str, names: Sequence[str])
     numbers = {name: sequence_of(name) for name in names}
     if None not in numbers.values():
         return min(names, key=lambda name: numbers[name] or 0)
-    looks = [(name, client.exists(join(folder, name))) for name in names[:MOST_READ]]
-    seen = [(stat.czxid, name) for name, look in looks if (stat := await look) is not None]
-    return min(seen)[1] if seen else names[0]
+    found = await read_stats(client, folder, names[:MOST_READ])
+    return min(found, key=lambda name: found[name].czxid, default=names[0])
 
 
 # --- all contenders of a queue, for users --------------------------------------------------------

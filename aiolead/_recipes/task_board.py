@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 
 from .._util.parsing import MalformedError, json_object, real
-from ..abc import CoordinationClient, FencedClient, Reply, Transaction
+from ..abc import CoordinationClient, FencedClient, Transaction
 from ..errors import (
     AioleadError,
     ConfigurationError,
@@ -40,7 +40,7 @@ from .holding import Contest, HoldingRecipe, TenureContext
 from .place_parts import Alarm
 from .queue_items import MOST_ITEMS, AvailableItems, Content, ItemNames
 from .queues import Consumption, ItemProducer
-from .reading import catch_up, look_at_all
+from .reading import catch_up, read_stats
 from .recipe import (
     OnDisconnect,
     OnInvalid,
@@ -449,17 +449,11 @@ class BoardView(View[Mapping[str, TaskState]]):
         """The attempts of all tasks; `claims` are those that are there, by their czxids."""
         client, path = self._client, join(self._path, "tasks")
         known = {name: self._attempts[name] for name in tasks if name in self._attempts}
-        looks: dict[str, Reply[Stat | None]] = {}
-
-        def look(name: str) -> Reply[Stat | None]:
-            looks[name] = client.exists(join(path, name))
-            return looks[name]
-
         is_old = [name for name in tasks if known.get(name, (-1, 0))[0] != claims.get(name, 0)]
-        await look_at_all(is_old, look)
-        for name, reply in looks.items():
-            stat = reply.result()
-            known[name] = claims.get(name, 0), 0 if stat is None else attempts_of(stat)
+        found = await read_stats(client, path, is_old)
+        for name in is_old:
+            attempts = attempts_of(found[name]) if name in found else 0
+            known[name] = claims.get(name, 0), attempts
         self._attempts = known
         return {name: count for name, (_, count) in known.items()}
 
