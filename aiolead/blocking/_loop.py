@@ -310,8 +310,26 @@ class LoopThread:
         finally:
             mine.waits = False
 
-    def leave(self, owner: object, error: BaseException | None) -> None:
-        """Leave the block that this thread entered last, with the error of its body.
+    def leave(self, owner: object, error: BaseException | None, found: list[BlockJob[Any]]) -> None:
+        """Leave the block that this thread entered last, with the error of its body: see `let_go`.
+
+        Wait until it is left. `found` is empty.
+        """
+        self.let_go(owner, error, found)
+        mine = self._mine
+        for block in found:
+            try:
+                mine.waits = True
+                block.left.wait()
+            finally:
+                mine.waits = False
+
+    def let_go(
+        self, owner: object, error: BaseException | None, found: list[BlockJob[Any]]
+    ) -> None:
+        """Have the event loop leave a block; put it into `found`, if there is one.
+
+        If a signal handler interrupts this at any step, call it again with the same `found`.
 
         Raises `UsageError` if that block is not the owner's, in a forked child, which holds
         nothing, and in a signal handler that interrupted a wait of this thread. A block of another
@@ -325,23 +343,19 @@ class LoopThread:
         if sys.is_finalizing():
             return
         mine = self._of_thread()
-        self._check_not_waiting("left", owner)
-        task, last = mine.task, mine.open[-1:]
-        if task is None or not last or last[0].owner is not owner:
-            self._leave_of_another(owner)
-        block = last[0]
+        if not found:
+            self._check_not_waiting("left", owner)
+            last = mine.open[-1:]
+            if not last or last[0].owner is not owner:
+                self._leave_of_another(owner)
+            found.append(last[0])
+        (block,) = found
         try:
             mine.waits = True
             block.error = error
             block.is_left = True
-            try:
-                self._inbox.post(task.wake)
-            except BaseException:
-                self._inbox.post(task.wake)  # it is left whatever interrupts us
-                raise
-            finally:
-                self._forget(block)
-            block.left.wait()
+            self._inbox.post(block.task.wake)
+            self._forget(block)
         finally:
             mine.waits = False
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
@@ -20,6 +21,7 @@ from .._util.escaping import described, get_logger
 from .._util.misuse import check_worker
 from .._util.parsing import MalformedError, real
 from ..errors import (
+    AioleadError,
     ConfigurationError,
     LeadershipLost,
     LossReason,
@@ -132,9 +134,6 @@ class Proxy:
             proxy._notify(self._on_lost)
         return proxy
 
-    def _leave(self, error: BaseException | None) -> None:
-        self._loop.leave(self, error)
-
     def _iterator(self) -> Any:
         return self._loop.ask(lambda: wrap(self._loop, aiter(self._target)))
 
@@ -160,7 +159,16 @@ class Block(Proxy):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._leave(exc)
+        found: list[BlockJob[Any]] = []
+        try:
+            self._loop.leave(self, exc, found)
+        except AioleadError:
+            raise
+        except BaseException:
+            # It is left whatever interrupts us, as no other statement leaves it.
+            with suppress(AioleadError):
+                self._loop.let_go(self, exc, found)
+            raise
 
 
 class ProxyIterator(Proxy):

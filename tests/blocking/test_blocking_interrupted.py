@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from types import FrameType
 
 import anyio
 import pytest
@@ -96,6 +100,48 @@ def test_closed_before_an_interrupted_call_has_ended(own: ThreadedServer, backen
             client.get("/")
     assert lost.value.reason is aiolead.errors.LossReason.CLOSED
     closing.join()
+
+
+class _Interrupt:
+    """Raises `SoftLimit` at the start of a function of the package, where signals are handled.
+
+    Args:
+        after: how many functions start before that.
+    """
+
+    def __init__(self, after: int) -> None:
+        self._left = after
+        self.has_come = False
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        # What a finalizer raises is only printed.
+        is_finalizer = frame.f_code.co_name == "__del__"
+        is_ours = frame.f_globals.get("__package__") == blocking.__name__ and not is_finalizer
+        if event == "call" and is_ours:
+            self._left -= 1
+            if self._left < 0:
+                self.has_come = True
+                sys.settrace(None)
+                raise SoftLimit
+
+
+def test_block_is_left_wherever_leaving_is_interrupted(own: ThreadedServer) -> None:
+    """At each function that it calls: at the first one, `__exit__`, no code can do anything."""
+    with connect(own) as client, connect(own) as other:
+        lock = blocking.Lock(client, "/lock")
+        tracer = sys.gettrace()
+        for after in count(1):
+            interrupt = _Interrupt(after)
+            try:
+                with suppress(SoftLimit), lock.acquire(timeout=PATIENCE):
+                    sys.settrace(interrupt)
+            finally:
+                sys.settrace(tracer)
+            with blocking.Lock(other, "/lock").acquire(timeout=PATIENCE):
+                pass
+            if not interrupt.has_come:
+                break
+        assert after > 5
 
 
 SCRIPT = """
