@@ -200,6 +200,31 @@ def test_notification_that_always_fails_is_repeated_with_pauses_and_logged_once(
     assert len(holder.lost) == tries, "a body that has ended needs no notification"
 
 
+def test_released_hold_is_not_notified_again(
+    script: Script, internal_errors: list[logging.LogRecord]
+) -> None:
+    """Neither one that its failing notification released, nor one that another's did."""
+
+    def release_and_fail(_: R) -> None:
+        first.release()
+        raise RuntimeError("no running event loop")
+
+    def fail_then_release_the_last(_: R) -> None:
+        if len(second.lost) == 1:
+            raise RuntimeError("no running event loop")
+        last.release()
+
+    first = script.hold("/first", urgent=True, on_lost=release_and_fail)
+    second = script.hold("/second", urgent=True, on_lost=fail_then_release_the_last)
+    last = deaf(script)
+    run_out(script)
+    script.tick()
+    assert [len(each.lost) for each in (first, second, last)] == [1, 2, 1]
+    second.release()
+    assert not script.leases.is_in_grace
+    assert len(internal_errors) == 3
+
+
 def test_watchdog_finds_a_hold_whose_holder_is_not_notified(
     internal_errors: list[logging.LogRecord],
 ) -> None:

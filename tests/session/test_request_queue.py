@@ -21,6 +21,7 @@ from aiolead._session.suspects import (
     FORGOTTEN_AFTER,
     LOSSES,
     LOSSES_OF_SHORT,
+    MOST_RECORDS,
     SHORT,
     Suspects,
 )
@@ -407,8 +408,8 @@ def test_read_over_which_connections_are_lost_repeatedly_fails() -> None:
 PATIENCE = 10.0
 
 
-def read_of(size: int) -> Call[None]:
-    read = Call(OpCode.GET_DATA, b"", no_result, READ, "/a")
+def read_of(size: int, path: str = "/a") -> Call[None]:
+    read = Call(OpCode.GET_DATA, b"", no_result, READ, path)
     read.size = size
     return read
 
@@ -431,6 +432,14 @@ def test_recent_losses_refuse_the_request(size: int, budget: int) -> None:
     # A short one may be sent again: its length is not the cause.
     held_back = suspects.refusal(read, (budget - 1) * PATIENCE) is not None
     assert held_back == lost[-1].is_held_back == (size > SHORT)
+
+
+def test_oldest_of_many_suspected_requests_is_forgotten() -> None:
+    suspects = Suspects()
+    reads = [read_of(SHORT, f"/{number}") for number in range(MOST_RECORDS + 1)]
+    for read in reads:
+        suspects.lost(read, 0.0, PATIENCE, "closed")
+    assert [suspects.has(read) for read in reads] == [False] + [True] * MOST_RECORDS
 
 
 def test_suspected_request_of_a_failed_handshake_is_sent_on_the_next_connection() -> None:
