@@ -185,6 +185,8 @@ async def test_ensure_path_creates_missing_parents(server: ServerUnderTest) -> N
         assert await client.get_children(server.chroot + "/a/b/c") == ["d"]
         # Of a view that is not there yet: the chroot, too.
         view = client.chroot(server.chroot + "/new")
+        with pytest.raises(NoNodeError, match=r"/new is missing, see ensure_path"):
+            await view.create("/a")
         await view.ensure_path("/x")
         await view.ensure_path("/")
         assert await client.get_children(server.chroot + "/new") == ["x"]
@@ -227,6 +229,10 @@ async def test_fenced_writes_need_their_guard(server: ServerUnderTest, client: C
     with pytest.raises(TransactionError) as raised:
         await fence.transaction().create("/b").delete("/missing")
     assert raised.value.index == 1
+    # A guard that cannot be checked says nothing about whose it is.
+    await client.set_acl("/mine", [ACL(Permission.ADMIN, "world", "anyone")])
+    with pytest.raises(NoAuthError):
+        await fence.set("/a", b"three")
     await client.delete("/mine")
     for refused in (
         fence.create("/c"), fence.set("/a", b""), fence.delete("/a"),

@@ -58,6 +58,7 @@ BAD_CALLS: list[tuple[str, Callable[[Client, Any], object]]] = [
     ("version: must be -1", lambda c, bad: c.check("/a", version=bad("1"))),
     ("version: must be -1", lambda c, bad: c.check("/a", version=bad(True))),
     ("transaction: needs at least one operation", lambda c, _: c.transaction().commit()),
+    ("transaction: needs at least", lambda c, _: c.fenced("/a").transaction().commit()),
     ("data: must be bytes", lambda c, bad: c.transaction().create("/a", bad(None))),
     ("version: must be", lambda c, bad: c.transaction().check("/a", version=bad(1.5))),
     ("guard: must start with '/'", lambda c, _: c.fenced("mine")),
