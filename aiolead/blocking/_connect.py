@@ -75,5 +75,4 @@ class Connection:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_entered:
-            self._loop.close()
+        self._loop.close()

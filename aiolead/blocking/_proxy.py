@@ -210,8 +210,6 @@ def _class_for(kind: type) -> type[Proxy] | None:
     for base in ours:
         if base.__name__ in _public:
             return _public[base.__name__]
-    if ours and hasattr(kind, "__aenter__"):
-        return _public["TenureContext"]
     return ProxyIterator if ours and hasattr(kind, "__anext__") else None
 
 

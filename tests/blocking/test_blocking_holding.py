@@ -289,12 +289,18 @@ def test_election_pauses_after_its_worker_returns(own: ThreadedServer, backend: 
         if len(began) == 3:
             raise KeyError("enough")
 
+    def lose_another(term: blocking.Term) -> None:
+        raise aiolead.LeadershipLost("/other", aiolead.errors.LossReason.EXPIRED, term.token + 1)
+
     with connect(own, backend) as client:
         election = blocking.Election(client, "/election")
         with pytest.raises(KeyError, match="enough"):
             election.run(worker, pause=0.05)
-        with pytest.raises(aiolead.errors.ConfigurationError, match="pause: must be seconds"):
-            election.run(worker, pause=-1)
+        for pause in (-1, "1"):
+            with pytest.raises(aiolead.errors.ConfigurationError, match="pause: must be seconds"):
+                election.run(worker, pause=pause)  # type: ignore[arg-type]
+        with pytest.raises(aiolead.LeadershipLost, match="/other"):
+            election.run(lose_another)
         with election.leadership(timeout=0):
             pass
     assert len(began) == 3
@@ -310,4 +316,7 @@ def test_loss_by_a_delete(own: ThreadedServer, backend: Backend) -> None:
                 with pytest.raises(aiolead.LockLost):
                     held.verify()
                 assert held.lost.wait(PATIENCE)
+                assert repr(held.lost) == "<LostEvent: set>"
+                held.lost.clear()
+                assert not held.lost.is_set()
         assert lost.value.reason is aiolead.errors.LossReason.DELETED

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -14,11 +15,12 @@ import anyio
 import pytest
 from blocking.threads import Backend, SoftLimit, connect, interrupted_when
 from kit.checks import until
-from kit.clients import PATIENCE
+from kit.clients import PATIENCE, eventually
 from kit.pages import Program
 
 import aiolead
 from aiolead import blocking
+from aiolead.blocking._inbox import Inbox
 from aiolead.testing import ThreadedServer
 
 
@@ -252,6 +254,23 @@ def test_interrupted_wait_of_a_condition_ends_the_block(client: blocking.Client)
                 client.get("/")
     thread.join()
     assert condition.contenders() == []
+
+
+def test_thread_never_waits_for_a_busy_event_loop(backend: Backend) -> None:
+    """Nor do signal handlers, which may fill the socket that wakes it."""
+    inbox, ran = Inbox(), list[int]()
+    for number in range(2000):
+        inbox.post(partial(ran.append, number))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(inbox.receive, backend)
+            await eventually(lambda: len(ran) == 2000, "all are run")
+            inbox.close()
+
+    anyio.run(main, backend=backend)
+    inbox.release()
+    assert ran == list(range(2000))
 
 
 @pytest.mark.usefixtures("limit")

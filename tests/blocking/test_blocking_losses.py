@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from blocking.threads import Backend, connect
-from kit.checks import until
+from kit.checks import no_threads, until
 from kit.clients import PATIENCE, SESSION, JumpingClock
 from kit.raw_client import RawClient
 
@@ -85,6 +85,16 @@ def test_loss_by_expiry(own: ThreadedServer, client: blocking.Client) -> None:
     assert error.token == term.token
     assert name == "aiolead-on-lost"
     assert client.exists("/told")
+
+
+def test_on_lost_that_gets_no_thread_is_logged(
+    own: ThreadedServer, client: blocking.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(aiolead.LockLost):
+        with blocking.Lock(client, "/lock").acquire(on_lost=print) as held, no_threads():
+            own.expire_session(client.session_id)
+            assert held.lost.wait(PATIENCE)
+            until(lambda: "on_lost could not be called" in caplog.text, "it is logged")
 
 
 def test_body_error_has_a_note_of_the_loss(own: ThreadedServer, client: blocking.Client) -> None:

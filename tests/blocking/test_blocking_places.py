@@ -213,6 +213,14 @@ def test_unknown_backend_is_refused(backend: object) -> None:
         blocking.connect("127.0.0.1:1", backend=backend)  # type: ignore[arg-type]
 
 
+def test_trio_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trio", None)
+    with pytest.raises(aiolead.errors.ConfigurationError, match=r"pip install .aiolead\[trio\]"):
+        blocking.connect("127.0.0.1:1", backend="trio")
+    # A connection that was not entered has nothing to close.
+    blocking.connect("127.0.0.1:1").__exit__(None, None, None)
+
+
 def test_unreachable_server(backend: Backend) -> None:
     connection = blocking.connect("127.0.0.1:1", connect_timeout=0.2, backend=backend)
     with pytest.raises(aiolead.errors.ConnectFailed) as failed, connection:

@@ -201,13 +201,10 @@ def is_constructed(name: str) -> bool:
 def counterpart(kind: type) -> str | None:
     """The name of the class for threads that values of a type have; None if they stay as they are.
 
-    The classes of private contexts are those of what they return. See `_proxy.wrap`.
+    See `_proxy.wrap`.
     """
     ours = [base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiolead"]
-    for base in ours:
-        if base.__name__ in SOURCES:
-            return base.__name__
-    return "TenureContext" if ours and hasattr(kind, "__aenter__") else None
+    return next((base.__name__ for base in ours if base.__name__ in SOURCES), None)
 
 
 def _above(name: str) -> str | None:
