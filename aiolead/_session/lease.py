@@ -1,8 +1,7 @@
 """The lease: until when the session surely lives, and the holds under it.
 
 `LeaseProof` computes the former from acknowledged requests. `LeaseBook` has the holds and decides
-when they are renewed, and when they are lost. `Renewals` sends the requests that make the proof
-longer.
+when they are lost. `Renewals` decides when to make the proof longer, and sends the requests for it.
 
 Holds end when the clock passes the end of the lease, whether or not a task notices: when the proof
 ends, less clock drift and grace period. Losing many of them takes time, so that begins earlier, in
@@ -125,7 +124,7 @@ class Hop:
         `asked` is when the write of the round was sent.
         """
         entries = self._entries
-        # A sum, as in `LeaseBook.renewed`: a renewal that leaves exactly when due must not miss it.
+        # A sum, as in `Renewals._proven`: a renewal that leaves exactly when due must not miss it.
         while len(entries) > 1 and entries[1][1] + half_tick <= asked:
             entries.popleft()
         return entries[0][0] if entries and entries[0][1] + half_tick <= asked else -inf
@@ -314,6 +313,7 @@ class LeaseBook:
 
     Attributes:
         session_id: the session that the servers have granted last; 0 before the first one.
+        timing: the intervals of that session.
     """
 
     def __init__(
@@ -324,7 +324,7 @@ class LeaseBook:
         watchdog: HoldObserver | None = None,
     ) -> None:
         self._lease_proof = lease_proof
-        self._timing = timing
+        self.timing: Timing = timing
         self._observer = observer
         self._watchdog = watchdog
         self.session_id: int = 0
@@ -337,23 +337,17 @@ class LeaseBook:
         self._unheard: dict[HeldZnode, tuple[HoldOwner, LossReason]] = {}
         """Lost holds whose owners could not be notified."""
         self._notify_at = inf
-        self._unanswered = False
-        self._wait_until = -inf
-        self._begun = -inf  # when the current renewal was sent
-        self._took = 0.0  # how long the previous one took
-        self._next_renewal = -inf
-        self._confirmed = -inf  # when the newest renewal of this connection was confirmed
         self._closed = False
 
     def granted(self, session_id: int, timing: Timing) -> None:
         """The servers have granted a session, or have resumed it with another timeout."""
         self.session_id = session_id
-        self._timing = timing
+        self.timing = timing
 
     @property
     def deadline(self) -> float:
         """When holders must have begun to stop."""
-        return self._lease_proof.proven_until - self._timing.margin
+        return self._lease_proof.proven_until - self.timing.margin
 
     @property
     def loss_due(self) -> float:
@@ -363,12 +357,12 @@ class LeaseBook:
     @property
     def grace_period(self) -> float:
         """How long before the servers may give holds away their bodies must begin to stop."""
-        return self._timing.grace_period
+        return self.timing.grace_period
 
     @property
     def given_away_at(self) -> float:
         """The earliest time at which the servers may give holds to other clients."""
-        return self.deadline + self._timing.grace_period
+        return self.deadline + self.timing.grace_period
 
     @property
     def held(self) -> int:
@@ -389,7 +383,7 @@ class LeaseBook:
         proven = list(self._in_grace.values())
         if self.held:
             proven.append(self._lease_proof.proven_until)
-        return min(proven, default=inf) - self._timing.session_timeout
+        return min(proven, default=inf) - self.timing.session_timeout
 
     def hold(
         self,
@@ -405,17 +399,17 @@ class LeaseBook:
         if self._watchdog is not None:
             self._watchdog.began(held, self)
         due = -inf
-        if urgent or self.deadline - now < self._timing.short_lease:
+        if urgent or self.deadline - now < self.timing.short_lease:
             self.settled[held] = None
             held.settle()
         else:
-            due = self.fresh[held] = now + self._timing.settle
+            due = self.fresh[held] = now + self.timing.settle
         if self._closed:
             held.lose(LossReason.CLOSED)
         self._observer.due_earlier(due)
         return held
 
-    # --- renewing ------------------------------------------------------------------------------
+    # --- settling ------------------------------------------------------------------------------
 
     def due(self) -> float:
         """When the next fresh hold settles, all are lost, or an owner is notified again."""
@@ -429,15 +423,8 @@ class LeaseBook:
                 self.settled[held] = None
                 held.settle()
 
-    def renewal_due(self) -> float:
-        """When to renew next, while there is a connection; `inf` while one is unanswered."""
-        return self._next_renewal if self.settled and not self._unanswered else inf
-
-    def renewal(self, most: int, room: int, now: float) -> list[HeldZnode]:
-        """Start a renewal: return at most `most` holds, in `room` bytes and in rotation."""
-        self._unanswered = True
-        self._begun = now
-        self._extend_wait(now)
+    def next_to_confirm(self, most: int, room: int) -> list[HeldZnode]:
+        """Return at most `most` holds for a renewal, in `room` bytes and in rotation."""
         room -= MULTI_END
         chosen: list[HeldZnode] = []
         for held in islice(self.settled, most):
@@ -448,60 +435,6 @@ class LeaseBook:
         for held in chosen:
             self.settled[held] = self.settled.pop(held)
         return chosen
-
-    def committed(self, now: float) -> None:
-        """The renewal was answered, so our server has a quorum; its confirmation is sent now."""
-        self._extend_wait(now)
-
-    def _extend_wait(self, now: float) -> None:
-        """Allow half of the lease for an answer, or more where answers usually take longer."""
-        usual = max(2 * self._took, 3 * self._lease_proof.write_took)
-        self._wait_until = now + max((self.loss_due - now) / 2, usual)
-
-    def renewed(self, sent: float, answered: float, now: float) -> None:
-        """Record that the second request has confirmed the renewal now.
-
-        The next one leaves when it can prove something about this one: half a tick after its
-        answer. That may be too late for a short lease: then as soon as it can prove anything new.
-
-        Where a proof takes two rounds, the second one begins half a tick after this confirmation.
-        If that is long, rounds overlap: the next renewal proves something about the one before.
-        """
-        timing = self._timing
-        self._unanswered = False
-        self._took = now - self._begun
-        before, self._confirmed = self._confirmed, now
-        if self._lease_proof.is_direct:
-            self._next_renewal = max(sent + timing.renew_every, answered + timing.half_tick)
-        else:
-            round_began = before if timing.rounds_overlap else now
-            self._next_renewal = max(
-                sent + timing.renew_indirect_every, round_began + timing.half_tick
-            )
-        if self.loss_due - self._next_renewal < timing.enough_lease:
-            # This one just missed a request that would have made the lease longer.
-            self._next_renewal = min(self._next_renewal, max(now, self._lease_proof.provable_from))
-        self._observer.due_earlier(-inf)
-        self._observer.lease_renewed(self._took, self.deadline - now)
-
-    def refused(self, now: float, *, at_once: bool) -> None:
-        """The renewal was refused: the next one leaves at once, or after a pause."""
-        self._unanswered = False
-        self._next_renewal = -inf if at_once else now + self._timing.refused_pause
-        self._observer.due_earlier(-inf)
-
-    def short_at(self, *, can_move: bool) -> float:
-        """When to abandon the connection over an unanswered renewal; `inf` for never.
-
-        Unless the client `can_move` to another server, this is the last resort: it helps only if
-        the renewal was lost, and it costs what is in flight.
-        """
-        waits = self._unanswered and self.held
-        if not waits or any(held.resign_on_disconnect for held in self.settled):
-            # A hold that ends with the connection gains nothing.
-            return inf
-        left = self._timing.short_lease if can_move else self._timing.enough_lease
-        return max(self.loss_due - left, self._wait_until)
 
     # --- losing --------------------------------------------------------------------------------
 
@@ -538,7 +471,7 @@ class LeaseBook:
                 if held in self._unheard:
                     owner.hold_lost(reason)
                     self._unheard.pop(held, None)
-        self._notify_at = now + self._timing.settle if self._unheard else inf
+        self._notify_at = now + self.timing.settle if self._unheard else inf
 
     def close(self) -> None:
         """Lose all holds, and later ones at once: the client is being closed."""
@@ -546,9 +479,6 @@ class LeaseBook:
         self.lose_all(LossReason.CLOSED)
 
     def connection_lost(self) -> None:
-        self._unanswered = False
-        self._took = 0.0
-        self._next_renewal = self._confirmed = -inf
         for held in [held for held in (*self.settled, *self.fresh) if held.resign_on_disconnect]:
             held.lose(LossReason.DISCONNECTED)
 
@@ -597,8 +527,19 @@ class Renewals:
         self._now = now
         self._is_connected = False
         self._is_asked = False
+        self._wait_until = -inf
+        self._begun = -inf  # when the current renewal was sent
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing was renewed on this connection."""
+        self._unanswered = False
+        self._took = 0.0  # how long the previous one took
+        self._next = -inf
+        self._confirmed = -inf  # when the newest one of this connection was confirmed
 
     def connected(self) -> None:
+        self._begin()
         self._is_connected = True
 
     def connection_lost(self) -> None:
@@ -614,7 +555,7 @@ class Renewals:
 
         Raises `TooManyHoldsError` if the session has as many holds as it may have.
         """
-        leases, timing, held = self._leases, self._leases._timing, self._leases.held
+        leases, timing, held = self._leases, self._leases.timing, self._leases.held
         if self._is_connected and leases.deadline - now < timing.half_lease:
             self.ask(now)
         if held >= timing.most_holds:
@@ -643,10 +584,17 @@ class Renewals:
         elif error is not None and not isinstance(error, NoAuthError):
             self._is_asked = False  # refused for a while, or lost with its connection
 
+    def due(self) -> float:
+        """When to renew next, while there is a connection; `inf` while one is unanswered."""
+        return self._next if self._leases.settled and not self._unanswered else inf
+
     def renew(self, now: float, room: int) -> None:
         """Ask the quorum whether the held znodes exist, in at most `room` bytes."""
         self.ask(now)
-        holds = self._leases.renewal(MOST_CHECKS, room, now)
+        self._unanswered = True
+        self._begun = now
+        self._extend_wait(now)
+        holds = self._leases.next_to_confirm(MOST_CHECKS, room)
         checks = Multi(tuple(Check(held.path, -1) for held in holds))
         call = multi_call(checks, [held.path for held in holds], kind=RENEWAL)
         call.add_done_callback(lambda: self._renewed(call, holds))
@@ -655,13 +603,14 @@ class Renewals:
     def _renewed(self, call: Call[list[MultiResult]], holds: list[HeldZnode]) -> None:
         now, error = self._now(), call.error()
         if error is None:
-            self._leases.committed(now)
+            # Our server has a quorum.
+            self._extend_wait(now)
             self._confirm(call.sent_at, now, holds[0].path)
             return
         if not isinstance(error, TransactionError):
-            self._leases.refused(now, at_once=False)
+            self._refused(now, at_once=False)
             return
-        self._leases.refused(now, at_once=True)
+        self._refused(now, at_once=True)
         is_gone = isinstance(error.cause, NoNodeError)
         holds[error.index].lose(LossReason.DELETED if is_gone else LossReason.REFUSED)
 
@@ -672,13 +621,62 @@ class Renewals:
 
         def confirmed() -> None:
             if call.error() is None:
-                self._leases.renewed(sent, answered, self._now())
+                self._proven(sent, answered, self._now())
             else:
-                self._leases.refused(self._now(), at_once=False)
+                self._refused(self._now(), at_once=False)
 
         call.add_done_callback(confirmed)
         self._requests.enqueue_first(call, answered)
         self._observer.output_ready()
+
+    def _proven(self, sent: float, answered: float, now: float) -> None:
+        """Record that the second request has confirmed the renewal now.
+
+        The next one leaves when it can prove something about this one: half a tick after its
+        answer. That may be too late for a short lease: then as soon as it can prove anything new.
+
+        Where a proof takes two rounds, the second one begins half a tick after this confirmation.
+        If that is long, rounds overlap: the next renewal proves something about the one before.
+        """
+        leases, timing = self._leases, self._leases.timing
+        self._unanswered = False
+        self._took = now - self._begun
+        before, self._confirmed = self._confirmed, now
+        if self._lease_proof.is_direct:
+            self._next = max(sent + timing.renew_every, answered + timing.half_tick)
+        else:
+            round_began = before if timing.rounds_overlap else now
+            self._next = max(sent + timing.renew_indirect_every, round_began + timing.half_tick)
+        if leases.loss_due - self._next < timing.enough_lease:
+            # This one just missed a request that would have made the lease longer.
+            self._next = min(self._next, max(now, self._lease_proof.provable_from))
+        self._observer.due_earlier(-inf)
+        self._observer.lease_renewed(self._took, leases.deadline - now)
+
+    def _refused(self, now: float, *, at_once: bool) -> None:
+        """The next renewal leaves at once, or after a pause."""
+        self._unanswered = False
+        self._next = -inf if at_once else now + self._leases.timing.refused_pause
+        self._observer.due_earlier(-inf)
+
+    def _extend_wait(self, now: float) -> None:
+        """Allow half of the lease for an answer, or more where answers usually take longer."""
+        usual = max(2 * self._took, 3 * self._lease_proof.write_took)
+        self._wait_until = now + max((self._leases.loss_due - now) / 2, usual)
+
+    def short_at(self, *, can_move: bool) -> float:
+        """When to abandon the connection over an unanswered renewal; `inf` for never.
+
+        Unless the client `can_move` to another server, this is the last resort: it helps only if
+        the renewal was lost, and it costs what is in flight.
+        """
+        leases, timing = self._leases, self._leases.timing
+        waits = self._unanswered and leases.held
+        if not waits or any(held.resign_on_disconnect for held in leases.settled):
+            # A hold that ends with the connection gains nothing.
+            return inf
+        left = timing.short_lease if can_move else timing.enough_lease
+        return max(leases.loss_due - left, self._wait_until)
 
 
 def _has_observers(r: Reader) -> bool:

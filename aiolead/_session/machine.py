@@ -709,7 +709,7 @@ class SessionMachine:
                 self._last_sent + self.timing.ping_after,
                 self._liveness.silence()[0] + self.timing.silent_after,
                 self._cut_due(),
-                self.leases.renewal_due(),
+                self.renewals.due(),
                 self.watches.again_at,
             )
         requests = self.requests
@@ -720,7 +720,7 @@ class SessionMachine:
 
     def _cut_due(self) -> float:
         # Not before a new connection has had its chance.
-        short_at = self.leases.short_at(can_move=self.can_move and self.server.keeps_sessions)
+        short_at = self.renewals.short_at(can_move=self.can_move and self.server.keeps_sessions)
         return max(short_at, self._established_at + self.timing.renew_every)
 
     def tick(self, now: float) -> str | None:
@@ -740,7 +740,7 @@ class SessionMachine:
             return self._liveness.reason(self.timing.silent_after)
         if now >= self._cut_due():
             return "the server does not confirm the lease"
-        if now >= self.leases.renewal_due():
+        if now >= self.renewals.due():
             self.renewals.renew(now, self._own_room)
             self._observer.output_ready()
         if now >= self.watches.again_at:

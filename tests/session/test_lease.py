@@ -395,7 +395,7 @@ def test_hold_under_a_short_lease_is_renewed_immediately(
     script.now = script.deadline - left
     holder = script.hold()
     assert bool(holder.settled) is settled
-    assert (script.leases.renewal_due() <= script.now) is settled
+    assert (script.machine.renewals.due() <= script.now) is settled
 
 
 @pytest.mark.parametrize(

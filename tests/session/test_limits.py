@@ -120,7 +120,7 @@ def test_renewal_overtakes_waiting_requests_and_its_confirmation_follows_its_ans
     script, _ = holding(max_in_flight=5)
     read_many(script, 100)
     assert len(script.sent()) == 5
-    script.now = script.leases.renewal_due()
+    script.now = script.machine.renewals.due()
     script.tick()
     (renewal,) = script.sent()
     assert renewal.op is OpCode.MULTI
