@@ -206,10 +206,11 @@ class Failures(Protocol):
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class AttemptLimit:
     """The most attempts at an item, and where it goes after the last one.
 
-    Args:
+    Attributes:
         client: the client of the recipe.
         most: how many attempts there may be.
         dead_letters: the path of the queue that it moves to, if it moves to one.
@@ -217,19 +218,11 @@ class AttemptLimit:
         failures: where its result is written, if it has one.
     """
 
-    def __init__(
-        self,
-        client: CoordinationClient,
-        most: int,
-        dead_letters: str | None,
-        acl: Sequence[ACL] | None,
-        failures: Failures | None,
-    ) -> None:
-        self.most = most
-        self._client = client
-        self._dead_letters = dead_letters
-        self._acl = acl
-        self._failures = failures
+    client: CoordinationClient
+    most: int
+    dead_letters: str | None
+    acl: Sequence[ACL] | None
+    failures: Failures | None
 
     @classmethod
     def checked(
@@ -258,18 +251,18 @@ class AttemptLimit:
 
     async def prepare(self) -> None:
         """Create the missing paths; raise `QueueFullError` if there are too many dead letters."""
-        if self._dead_letters is not None:
-            letters = await self._ensured(self._dead_letters)
+        if self.dead_letters is not None:
+            letters = await self._ensured(self.dead_letters)
             if letters >= MOST_ITEMS:
-                raise QueueFullError(self._dead_letters, letters, MOST_ITEMS)
-        if self._failures is not None:
-            await self._ensured(self._failures.path)
+                raise QueueFullError(self.dead_letters, letters, MOST_ITEMS)
+        if self.failures is not None:
+            await self._ensured(self.failures.path)
 
     async def _ensured(self, path: str) -> int:
         """Create a path if it is missing; return how many children it has."""
-        stat = await self._client.exists(path)
+        stat = await self.client.exists(path)
         if stat is None:
-            await ensure_path(self._client, path, acl=self._acl)
+            await ensure_path(self.client, path, acl=self.acl)
         return 0 if stat is None else stat.num_children
 
     def add(
@@ -277,17 +270,17 @@ class AttemptLimit:
     ) -> None:
         """Add the dead letter, and the result, of an item to the transaction that deletes it."""
         why = cut(why)
-        if self._dead_letters is not None:
+        if self.dead_letters is not None:
             letter = encode_letter(parts, DeadLetter(item, attempts, why))
-            path, mode = join(self._dead_letters, "queue-"), CreateMode.PERSISTENT_SEQUENTIAL
-            transaction.create(path, letter, mode=mode, acl=self._acl)
-        if self._failures is not None:
+            path, mode = join(self.dead_letters, "queue-"), CreateMode.PERSISTENT_SEQUENTIAL
+            transaction.create(path, letter, mode=mode, acl=self.acl)
+        if self.failures is not None:
             note = f"given up after {attempts} attempts: {why}"
-            self._failures.add_failure(transaction, basename(item), note, attempts)
+            self.failures.add_failure(transaction, basename(item), note, attempts)
 
     def warn(self, item: str, error: AioleadError) -> None:
         """Log that an item could not be given up: it stays, and rests for longer and longer."""
-        self._client.backend.shared(item.rpartition("/")[0], PathWarnings).warn(
+        self.client.backend.shared(item.rpartition("/")[0], PathWarnings).warn(
             f"{item}: given up",
             f"{item} has had its {self.most} attempts, but cannot be given up: {error}. It is "
             "tried again after pauses, and no consumer gets it",

@@ -23,6 +23,7 @@ item again, of this library or of Curator, also after this session has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -174,12 +175,12 @@ class ClaimNaming(Fixed):
         return PausedDelete(self._client, self, node, watch, over, data=data, delay=delay)
 
 
+@dataclass(slots=True, eq=False)
 class _Claim:
     """The znode that claims one item, with its naming."""
 
-    def __init__(self, naming: ClaimNaming, znode: Znode) -> None:
-        self.naming = naming
-        self.znode = znode
+    naming: ClaimNaming
+    znode: Znode
 
     @property
     def name(self) -> str:

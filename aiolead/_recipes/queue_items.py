@@ -200,14 +200,14 @@ class Reserved(set[str]):
             available.unreserved(name)
 
 
+@dataclass(slots=True, eq=False)
 class _Listing:
-    """The children of a path, valid until their watch fires."""
+    """The children of a path, valid until their watch fires; `mode` is that of the path."""
 
-    def __init__(self, path: str, mode: CreateMode) -> None:
-        self.path = path
-        self.mode = mode  # of the path
-        self.names: list[str] | None = None
-        self.watch: Watch | None = None
+    path: str
+    mode: CreateMode
+    names: list[str] | None = None
+    watch: Watch | None = None
 
     @property
     def is_known(self) -> bool:

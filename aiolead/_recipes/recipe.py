@@ -174,14 +174,10 @@ MAX_DATA = 1_000_000
 """Longest data of a `PersistentNode`, in bytes. Servers end a connection that sends 1 MiB."""
 
 
-def checked_bytes(data: bytes) -> bytes:
+def checked_data(data: bytes) -> bytes:
     if not isinstance(data, bytes):
         raise ConfigurationError(f"data: must be bytes, not {type(data).__name__}")
-    return data
-
-
-def checked_data(data: bytes) -> bytes:
-    if len(checked_bytes(data)) > MAX_DATA:
+    if len(data) > MAX_DATA:
         raise ConfigurationError(
             f"data: has {len(data)} bytes, at most {MAX_DATA} are allowed: keep it small, "
             "everybody who follows it reads it with each change"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from typing import final
 
@@ -29,18 +30,16 @@ LOOKS_AFTER = 3600.0
 """The time between two looks for znodes that are too old, in seconds; less if few are kept long."""
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Trimmings:
     """The state that all trimmers of one client share for a path; made by `Backend.shared`."""
 
-    __slots__ = ("__weakref__", "is_due", "is_running", "looks_at", "set_aside")
-
-    def __init__(self) -> None:
-        self.is_due: bool = False
-        self.is_running: bool = False
-        self.looks_at: float = -inf
-        """When to look for znodes that are too old, by the clock of the event loop."""
-        self.set_aside: int = 0
-        """How many had foreign znodes below at the last trimming."""
+    is_due: bool = False
+    is_running: bool = False
+    looks_at: float = -inf
+    """When to look for znodes that are too old, by the clock of the event loop."""
+    set_aside: int = 0
+    """How many had foreign znodes below at the last trimming."""
 
 
 @final

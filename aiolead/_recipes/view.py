@@ -429,11 +429,8 @@ class Reading(Generic[T]):
             self._changed.set()
 
 
-class _Readings:
+class _Readings(dict[Hashable, Reading[Any]]):
     """The readings of one session at one path, by what is read there."""
-
-    def __init__(self) -> None:
-        self.by_key: dict[Hashable, Reading[Any]] = {}
 
 
 class View(LatestValue[T]):
@@ -477,7 +474,7 @@ class View(LatestValue[T]):
         return super().is_live and self._reading.is_live
 
     async def _run(self) -> None:
-        by_key = self._readings.by_key
+        by_key = self._readings
         reading: Reading[T] | None = by_key.get(self._key)
         if reading is None or reading.has_ended:
             reading = by_key[self._key] = self._make_reading()
