@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from blocking.threads import Backend, connect
 from kit.elsewhere import in_child
-from kit.every_recipe import AN_INSTANCE
+from kit.every_recipe import AN_INSTANCE, RECIPES
 from recipes.callers import (
     call,
     members_of,
@@ -26,6 +26,7 @@ from recipes.callers import (
 )
 from tools.write_blocking import SOURCES, counterpart
 
+import aiolead
 from aiolead import Client, CreateMode, Lock, blocking
 from aiolead.blocking._thread_task import BlockJob
 from aiolead.errors import AioleadError
@@ -160,6 +161,9 @@ def one_of_each_there(client: Any) -> Iterator[dict[str, Any]]:
         return {name: client._wrap(thing) for name, thing in things.items()}
 
     things = client._loop.enter(BlockJob(context, context, wrap))
+    for name, recipe in RECIPES.items():
+        if recipe.make is getattr(aiolead, name) and name in SOURCES:
+            things[name] = getattr(blocking, name)(client, f"/free/{name}", **recipe.arguments)
     try:
         yield {**things, "CampaignState": things["Campaign"].value}
     finally:

@@ -68,6 +68,7 @@ def test_use_in_its_own_event_loop_is_refused(own: ThreadedServer) -> None:
         with blocking.connect(own.connect_string) as client:
 
             async def call_back(_client: aiolead.Client) -> None:
+                assert client.statistics().in_flight == 0  # nobody waits for that
                 client.get("/")
 
             with pytest.raises(
