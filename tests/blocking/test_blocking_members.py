@@ -26,7 +26,6 @@ from recipes.callers import (
 )
 from tools.write_blocking import SOURCES, counterpart
 
-import aiolead
 from aiolead import Client, CreateMode, Lock, blocking
 from aiolead.blocking._thread_task import BlockJob
 from aiolead.errors import AioleadError
@@ -162,7 +161,7 @@ def one_of_each_there(client: Any) -> Iterator[dict[str, Any]]:
 
     things = client._loop.enter(BlockJob(context, context, wrap))
     for name, recipe in RECIPES.items():
-        if recipe.make is getattr(aiolead, name) and name in SOURCES:
+        if name in SOURCES and name not in recipe.gives and isinstance(recipe.make, type):
             things[name] = getattr(blocking, name)(client, f"/free/{name}", **recipe.arguments)
     try:
         yield {**things, "CampaignState": things["Campaign"].value}
