@@ -17,7 +17,6 @@ import stat
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +118,8 @@ def _with_dashes(content: Mapping[str, Any]) -> dict[str, Any]:
 def _check(path: Path, content: Mapping[str, Any], known: AbstractSet[str], where: str) -> None:
     for name, value in content.items():
         if name not in known:
+            from difflib import get_close_matches
+
             close = "".join(f": {each}?" for each in get_close_matches(name, known, n=1))
             why = f"there is no such option{close}"
             raise ConfigurationError(f"--config: {path}: {where}{name}: {why}")

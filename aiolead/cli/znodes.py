@@ -31,7 +31,6 @@ from .options import (
     within,
 )
 from .output import is_terminal, write_bytes, write_json, write_line
-from .trees import find
 
 
 def ls(
@@ -55,6 +54,8 @@ def ls(
     """
     check_one_of(long=long, recursive=recursive)
     if recursive:
+        from .trees import find
+
         return find(path, common=common)
 
     async def work(client: Client) -> None:
