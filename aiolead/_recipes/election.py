@@ -42,7 +42,7 @@ from .contender_queue import ContenderQueue
 from .errors import log_refusal
 from .hold import Place, is_loss_of
 from .holding import HoldingRecipe, Kind, TenureContext
-from .layouts import Layout, Role, check_leaders, check_priority, names_of
+from .layouts import Layout, Role, check_leaders, check_priority
 from .neighbours import queue_order
 from .preference import MakePlace, PreferredPlace
 from .reading import participant
@@ -98,12 +98,11 @@ class ElectionObserver(View[ElectionState]):
     client share their reads.
     """
 
-    def __init__(
-        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
-    ) -> None:
-        make_reading = partial(_LeaderReading, client, path, layout, role, leaders)
-        super().__init__(client, path, make_reading, shared_by=(layout, role, leaders))
-        self._hook = client.backend.events
+    def __init__(self, queue: ContenderQueue) -> None:
+        shared_by = queue.layout, queue.role, queue.places
+        make_reading = partial(_LeaderReading, queue)
+        super().__init__(queue.client, queue.path, make_reading, shared_by=shared_by)
+        self._hook = queue.client.backend.events
         self._tokens: tuple[int, ...] | None = None
 
     def _publish(self, observation: Observation[ElectionState]) -> None:
@@ -134,13 +133,11 @@ class ElectionObserver(View[ElectionState]):
 class _LeaderReading(Reading[ElectionState]):
     """Reads the leaders for all observers of one client."""
 
-    def __init__(
-        self, client: CoordinationClient, path: str, layout: Layout, role: Role, leaders: int
-    ) -> None:
-        super().__init__(client, self._read_state)
-        self._path = path
-        self._names = names_of(layout, role)
-        self._leaders = leaders
+    def __init__(self, queue: ContenderQueue) -> None:
+        super().__init__(queue.client, self._read_state)
+        self._path = queue.path
+        self._names = queue.names
+        self._leaders = queue.places
 
     def _publish(self, observation: Observation[ElectionState]) -> None:
         # A read-only server's answer may be old, and may be undone.
@@ -618,8 +615,7 @@ class Election(HoldingRecipe[Term]):
 
     def observe(self) -> ElectionObserver:
         """Observe who leads, without contending."""
-        queue = self._queue
-        return ElectionObserver(queue.client, queue.path, queue.layout, queue.role, queue.places)
+        return ElectionObserver(self._queue)
 
     async def revoke(
         self, *, successor: str | None = None, timeout: float | None = PATIENCE
