@@ -44,6 +44,7 @@ from ._proxy import (
     Later,
     Proxy,
     ReadsBase,
+    TenureBase,
 )
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ class Barrier(Proxy):
         return self._loop.call(lambda: self._target.wait())
 
 
-class Tenure(HoldBase):
+class Tenure(TenureBase):
     """One uninterrupted hold. Any thread may use it.
 
     In a forked child it is not held, and what would ask the servers raises `UsageError`.
@@ -339,10 +340,6 @@ class Tenure(HoldBase):
     def is_revocation_requested(self) -> bool:
         """Whether others ask for a release (`revoke`). False if the recipe has no `revoke`."""
         return self._target.is_revocation_requested
-
-    def revocation_requested(self) -> None:
-        """Wait until others ask for a release; forever, if the recipe has no `revoke`."""
-        return self._loop.call(lambda: self._target.revocation_requested())
 
     def statistics(self) -> TenureStatistics:
         """The state of the tenure, as known here, without asking a server."""

@@ -380,6 +380,32 @@ class HoldBase(Proxy):
             self._loop.ask(self._target.check)
 
 
+LOOK_AGAIN = 1.0
+"""The pause between two looks at whether something is still held, in seconds."""
+
+
+class TenureBase(HoldBase):
+    __doc__ = HoldBase.__doc__
+
+    def revocation_requested(self) -> None:
+        """Wait until others ask for a release, or until it has ended.
+
+        Never returns while it is held, if the recipe has no `revoke`.
+
+        Raises:
+            TenureLost, UsageError: it has ended, as for `check`; within a second.
+        """
+
+        async def wait() -> None:
+            with anyio.move_on_after(LOOK_AGAIN):
+                await self._target.revocation_requested()
+
+        # The event loop cancels such a wait with the body; here the body is in another thread.
+        while not self._target.is_revocation_requested:
+            self.check()
+            self._loop.call(wait)
+
+
 _PAUSED_AFTER = (LossReason.REVOKED, LossReason.REFUSED, LossReason.INTERNAL)
 """As in `Election.run`: the next term could come at once."""
 

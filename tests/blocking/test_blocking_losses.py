@@ -14,7 +14,7 @@ from kit.raw_client import RawClient
 
 import aiolead
 from aiolead import blocking
-from aiolead.errors import LossReason
+from aiolead.errors import LossReason, UsageError
 from aiolead.testing import FaultProxy, Hooks, ThreadedServer
 
 
@@ -172,6 +172,26 @@ def test_revoked_leader_is_told_by_its_next_call(own: ThreadedServer, backend: B
         assert lost.value.reason is LossReason.REVOKED
         until(lambda: len(reported) == 1, "it was reported")
         assert other.get_children("/election") == []
+
+
+def test_wait_for_a_revocation_ends_with_the_hold(
+    own: ThreadedServer, client: blocking.Client, threads: ThreadPoolExecutor
+) -> None:
+    """Nothing cancels the thread that waits."""
+    lock = blocking.Lock(client, "/lock")
+    with lock as held:
+        waiting = threads.submit(held.revocation_requested)
+        lock.revoke()
+        assert waiting.result(PATIENCE) is None
+    with lock as held:
+        waiting = threads.submit(held.revocation_requested)
+    with pytest.raises(UsageError, match="its body has ended"):
+        waiting.result(PATIENCE)
+    with pytest.raises(aiolead.LockLost), lock as held:
+        waiting = threads.submit(held.revocation_requested)
+        own.expire_session(client.session_id)
+        with pytest.raises(aiolead.LockLost):
+            waiting.result(PATIENCE)
 
 
 def test_worker_contends_again_after_a_revocation(own: ThreadedServer, backend: Backend) -> None:

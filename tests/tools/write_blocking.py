@@ -107,7 +107,7 @@ BY_HAND: dict[str, type[_proxy.Proxy]] = {
     "Election": _proxy.ElectionBase,
     "MultiHeld": _proxy.HoldBase,
     "Reads": _proxy.ReadsBase,
-    "Tenure": _proxy.HoldBase,
+    "Tenure": _proxy.TenureBase,
     "TenureContext": _proxy.HoldContext,
 }
 """The bases of classes that have a part that is written by hand. Its members come first."""
