@@ -718,6 +718,10 @@ class PersistentNode(AsyncIterable[NodeState]):
             await keeper.change()
         return True
 
+    def _why_ended(self) -> Exception | None:
+        """The error that has cancelled the body, if any has."""
+        return self._keeper.error
+
     # --- the block -----------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:

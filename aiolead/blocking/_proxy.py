@@ -79,6 +79,14 @@ class Proxy:
         """The holds of a block that gave this."""
         return self._current._tenures() if isinstance(self._current, Proxy) else ()
 
+    def _why_ended(self) -> Exception | None:
+        """The error for what has ended the block that gave this, if anything has."""
+        for each in tuple(self._tenures()) or (self._target,):
+            why: Exception | None = getattr(each, "_why_ended", lambda: None)()
+            if why is not None:
+                return why
+        return None
+
     def _notify(self, on_lost: OnLost | None) -> None:
         """Register a callback for the loss of the hold; called in the event loop."""
         if on_lost is not None:

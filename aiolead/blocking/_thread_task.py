@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import anyio
 import anyio.lowlevel
 
-from ..errors import ClientClosedError, TenureLost, UsageError
+from ..errors import ClientClosedError, UsageError
 from ._inbox import ThreadResult
 
 T = TypeVar("T")
@@ -203,16 +203,12 @@ class ThreadProxyTask:
             self._running.remove(job)
 
     def _why_cancelled(self, job: ThreadJob[Any]) -> BaseException:
-        """The loss of the outermost lost block, or that the client was closed."""
+        """Why the outermost block that has ended has, or that the client was closed."""
         for value in self.blocks:
-            for tenure in getattr(value, "_tenures", tuple)():
-                if tenure.loss is not None:
-                    try:
-                        tenure.check()
-                    except TenureLost as lost:
-                        return lost
-                    except UsageError:  # released after that
-                        continue
+            why: BaseException | None = getattr(value, "_why_ended", lambda: None)()
+            # A mistaken use is reported where it was made, and as the block is left.
+            if why is not None and not isinstance(why, UsageError):
+                return why
         if self.blocks and not (self._is_dismissed or job.is_refused):
             return UsageError(
                 f"{self.blocks[-1]!r} has ended: leave its `with` block, which raises the reason"

@@ -258,6 +258,38 @@ def test_request_fails_when_the_event_loop_crashes(
     assert "never retrieved" not in caplog.text, "it was raised, and is not logged again"
 
 
+@pytest.mark.parametrize(
+    ("enter", "reason"),
+    [
+        (lambda client: blocking.Lock(client, "/lock"), aiolead.LockLost),
+        (
+            lambda client: blocking.PersistentNode(client, "/node"),
+            aiolead.errors.ClientClosedError,
+        ),
+    ],
+    ids=["Lock", "PersistentNode"],
+)
+def test_call_in_a_block_that_closing_ends_raises_the_reason(
+    own: ThreadedServer, backend: Backend, enter: Callable[[blocking.Client], Any], reason: Any
+) -> None:
+    connection = connect(own, backend)
+    client = connection.__enter__()
+    asked = threading.Event()
+
+    async def wait_for_ever(_client: aiolead.Client) -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    def close() -> None:
+        assert asked.wait(PATIENCE)
+        connection.__exit__(None, None, None)
+
+    closed = in_daemon(close)
+    with pytest.raises(reason), enter(client):
+        client.call(wait_for_ever)
+    closed.result(PATIENCE)
+
+
 ABANDONED = """
 import sys
 from aiolead import blocking
