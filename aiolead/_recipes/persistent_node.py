@@ -693,7 +693,9 @@ class PersistentNode(AsyncIterable[NodeState]):
         """Request other data; return their generation, for `_until_written`."""
         self._client.backend.check_home()
         if not self._is_inside:
-            raise UsageError(f"{self!r} is not open: use `async with`")
+            raise UsageError(
+                f"{self!r} is not open: enter it by `async with` (in a thread, `with`)"
+            )
         if self._keeper.error is not None:
             raise self._keeper.error
         return self._keeper.want(checked_data(data))

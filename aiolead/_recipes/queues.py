@@ -226,7 +226,10 @@ class Consumption(TenureContext["Consumption[C]"], Generic[C]):
         """Release the last item, then wait for the next one. Cancellation claims nothing."""
         contest, scope = self._contest, self._scope
         if scope is None or current_task_id() != self._task:
-            raise UsageError(f"{contest!r}: use `async with ... as items`, and iterate in its task")
+            raise UsageError(
+                f"{contest!r}: iterate inside of its `async with` (in a thread, `with`), in the "
+                "task or thread that entered it"
+            )
         await self._release_last()
         try:
             tenure: C | None = await contest.contend(self)

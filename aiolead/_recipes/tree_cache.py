@@ -175,7 +175,9 @@ class TreeCache:
 
     def _check(self) -> None:
         if not self._is_full.is_set():
-            raise UsageError("TreeCache: was not opened: use `async with ... as cache`")
+            raise UsageError(
+                "TreeCache: was not opened: enter it by `async with` (in a thread, `with`)"
+            )
         if self._copy.error is not None:
             raise self._copy.error
 

@@ -194,7 +194,10 @@ class LatestValue(AsyncIterable[T], ABC, Generic[T]):
 
     def _check_open(self) -> None:
         if not self._count:
-            raise UsageError(f"{type(self).__name__}: was not opened: use `async with ... as view`")
+            raise UsageError(
+                f"{type(self).__name__}: was not opened: enter it by `async with` "
+                "(in a thread, `with`)"
+            )
 
     def _wake(self) -> None:
         news, self._news = self._news, anyio.Event()

@@ -430,6 +430,21 @@ def test_context_that_is_not_entered_warns(own: ThreadedServer) -> None:
                 pass
 
 
+def test_unopened_objects_name_the_statement_of_threads(client: blocking.Client) -> None:
+    with blocking.Queue(client, "/queue").consume() as items:
+        pass
+    for use in (
+        lambda: client.observe_data("/").value,
+        lambda: next(client.watch("/")),
+        lambda: next(client.observe()),
+        lambda: blocking.TreeCache(client, "/").get("/"),
+        lambda: blocking.PersistentNode(client, "/node").set(b""),
+        lambda: next(items),
+    ):
+        with pytest.raises(aiolead.errors.UsageError, match="in a thread, `with`"):
+            use()
+
+
 def test_invalid_arguments_are_refused(own: ThreadedServer) -> None:
     with blocking.connect(own.connect_string) as client, blocking.connect(own.connect_string) as b:
         with pytest.raises(

@@ -232,7 +232,9 @@ class WatchStream(AsyncIterator[WatchEvent | Missed]):
 
     async def __anext__(self) -> WatchEvent | Missed:
         if self._state == "new":
-            raise UsageError("the stream was not opened: use `async with ... as events`")
+            raise UsageError(
+                "the stream was not opened: enter it by `async with` (in a thread, `with`)"
+            )
         self._core.check_home()
         # Events that came together do not take a turn of the event loop each. This starves nobody:
         # for more of them, the reader waits.

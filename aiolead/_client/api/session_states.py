@@ -80,7 +80,9 @@ class SessionStates(AsyncIterator[SessionChange]):
     async def __anext__(self) -> SessionChange:
         self._core.check_home()
         if not self._open:
-            raise UsageError("the states were not opened: use `async with ... as states`")
+            raise UsageError(
+                "the states were not opened: enter them by `async with` (in a thread, `with`)"
+            )
         if self._pending or self._over:
             await anyio.lowlevel.checkpoint()
         while not self._over and not self._pending:

@@ -89,7 +89,7 @@ class Transaction:
             path = self._paths[self._own]
             _warn(
                 f"a transaction was never committed, so nothing was written (its first operation "
-                f"is on {escaped(path)}): await it, or its `commit()`",
+                f"is on {escaped(path)}): call its `commit()`, or await it",
                 RuntimeWarning,
                 stacklevel=2,
                 source=self,
