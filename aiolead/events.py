@@ -292,13 +292,17 @@ class Limit:
         return True, hidden
 
 
+def _always(_level: int) -> bool:
+    return True
+
+
 class EventHook:
     """Emits events to the log and, in order, to the sinks of one client; `Backend.events`.
 
     `prefix` is the chroot; events have paths from the root of the servers' tree.
     """
 
-    __slots__ = ("_complained", "_prefix", "_sinks", "now", "trouble")
+    __slots__ = ("_complained", "_prefix", "_sinks", "now", "trouble", "wants")
 
     def __init__(
         self,
@@ -311,6 +315,8 @@ class EventHook:
         """Returns why the servers confirm nothing now, as far as the client knows. Any thread may
         call it."""
         self._sinks = tuple(sinks)
+        self.wants: Callable[[int], bool] = _always if self._sinks else _RECIPES.isEnabledFor
+        """Returns whether a recipe's event of a level would reach anyone."""
         self._prefix = prefix
         self.now: Callable[[], float] = clock
         """The monotonic clock, in seconds: recipes keep it, to get durations."""
@@ -326,10 +332,6 @@ class EventHook:
         hook = EventHook(self._sinks, prefix, clock, self.trouble)
         hook._complained = self._complained
         return hook
-
-    def wants(self, level: int) -> bool:
-        """Whether a recipe's event of that level would reach anyone."""
-        return bool(self._sinks) or _RECIPES.isEnabledFor(level)
 
     def emit(
         self,
