@@ -508,7 +508,8 @@ class ConditionHeld(Held):
             # No checkpoint until it is held.
             if self._loss is None and not self._released:
                 self._waits = self._has_left = False
-                self._revocation = None
+                if self._revocation is not None and self._revocation.is_set():
+                    self._revocation = None  # that was asked of the hold before
                 self._take(place)
                 return
         except BaseException:

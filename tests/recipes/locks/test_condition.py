@@ -104,6 +104,26 @@ async def test_condition_guards_a_buffer_of_several_processes(a: Client, b: Clie
         await joined(b, part, 0)
 
 
+async def test_request_for_a_release_reaches_who_waits_since_before_the_wait(
+    a: Client, b: Client
+) -> None:
+    there = Condition(b, PATH)
+    with anyio.fail_after(PATIENCE):
+        async with Condition(a, PATH) as held, anyio.create_task_group() as tasks:
+            tasks.start_soon(held.revocation_requested)
+            await anyio.wait_all_tasks_blocked()
+            async with anyio.create_task_group() as others:
+
+                async def notify() -> None:
+                    await waiting(there, 1)
+                    async with there as other:
+                        await other.notify()
+
+                others.start_soon(notify)
+                await held.wait()
+            assert [who.token for who in await there.revoke()] == [held.token]
+
+
 async def test_waiters_are_woken_in_the_order_in_which_they_came(a: Client, b: Client) -> None:
     condition = Condition(a, PATH, identity="me")
     tokens: dict[str, tuple[int, int]] = {}
