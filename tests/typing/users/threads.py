@@ -1,4 +1,4 @@
-"""What users of the blocking face write. `import aiolead` is enough for it."""
+"""Programs of users of the blocking face, for the type checkers. They import `aiolead` alone."""
 
 from __future__ import annotations
 
