@@ -36,6 +36,13 @@ PLAIN: frozenset[str] = frozenset(
 )
 """Variables that anybody may know. Those of files hold paths, not contents."""
 
+GIVEN: frozenset[str] = frozenset(
+    f"AIOLEAD_{what}" for what in ("PATH", "NODE", "ID", "TOKEN", "SESSION", "CONNECT")
+)
+"""Variables that `run`, `lock` and `once` give to their commands."""
+
+_PREFIX = "AIOLEAD_"
+
 SECRET_OPTIONS: frozenset[str] = frozenset(option for option in SECRET.values() if option)
 """Options with secret values, without their dashes."""
 
@@ -52,16 +59,18 @@ def misspelled(environ: Mapping[str, str]) -> dict[str, str]:
     unread = [
         name
         for name in environ
-        if name.startswith("AIOLEAD_") and name not in PLAIN and name not in SECRET
+        if name.startswith(_PREFIX) and not (name in PLAIN or name in SECRET or name in GIVEN)
     ]
     if not unread:
         return {}
     from difflib import get_close_matches  # seldom needed
 
-    known = sorted(PLAIN | SECRET.keys())
-    # A short name of its own, such as those that `run` sets for its command, is near to none.
-    found = {name: get_close_matches(name, known, n=1, cutoff=0.85) for name in unread}
-    return {name: meant[0] for name, meant in found.items() if meant}
+    known = [name.removeprefix(_PREFIX) for name in sorted(PLAIN | SECRET.keys())]
+    found = {
+        name: get_close_matches(name.removeprefix(_PREFIX), known, n=1, cutoff=0.8)
+        for name in unread
+    }
+    return {name: _PREFIX + meant[0] for name, meant in found.items() if meant}
 
 
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:

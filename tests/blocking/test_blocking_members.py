@@ -166,7 +166,7 @@ def one_of_each_there(client: Any) -> Iterator[dict[str, Any]]:
     try:
         yield {**things, "CampaignState": things["Campaign"].value}
     finally:
-        client._loop.leave(context, None)
+        client._loop.leave(context, None, [])
 
 
 def outcomes_there(things: dict[str, Any]) -> dict[str, str]:

@@ -11,7 +11,14 @@ from kit.cli import Run, prints
 
 from aiolead.cli import config_file, options
 from aiolead.cli.app import app
-from aiolead.cli.environment import PLAIN, SECRET, variable, without_credentials
+from aiolead.cli.environment import (
+    GIVEN,
+    PLAIN,
+    SECRET,
+    misspelled,
+    variable,
+    without_credentials,
+)
 from aiolead.cli.options import COMMON_OPTIONS
 
 
@@ -203,6 +210,8 @@ def test_misspelled_variable_is_reported(
     monkeypatch.setenv("AIOLEAD_SESSION", "0x1")  # `run` sets it for its command
     said = "AIOLEAD_CONECT_TIMEOUT is not read: did you mean AIOLEAD_CONNECT_TIMEOUT?"
     assert run("create --parents /a/b", hosts=somewhere) == prints("/a/b", err=said)
+    assert misspelled(dict.fromkeys([*GIVEN, *SECRET, *PLAIN, "AIOLEAD_PLAIN", "HOSTS"], "")) == {}
+    assert misspelled({"AIOLEAD_HOST": ""}) == {"AIOLEAD_HOST": "AIOLEAD_HOSTS"}
 
 
 def test_default_places_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
