@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +25,10 @@ import anyio
 T = TypeVar("T")
 
 Act = Callable[[], object]
+
+LONGEST_SLEEP = 1.0
+"""In seconds. A signal that comes just before a thread sleeps does not wake it: Python calls the
+handler, also that of Ctrl-C, when the thread runs again."""
 
 
 class Flag:
@@ -58,9 +63,13 @@ class Flag:
         bed = threading.Lock()
         bed.acquire()
         self._asleep.add(bed)
+        left, until = LONGEST_SLEEP, 0.0 if timeout is None else time.monotonic() + timeout
         try:
-            if not self._is_set:  # else nobody may wake us
-                bed.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+            while not self._is_set:  # once it is set, nobody may wake us
+                if timeout is not None:
+                    left = min(LONGEST_SLEEP, until - time.monotonic())
+                if left <= 0.0 or bed.acquire(timeout=left):
+                    break
         finally:
             self._asleep.discard(bed)
         return self._is_set

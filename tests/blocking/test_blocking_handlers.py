@@ -14,7 +14,7 @@ from kit.pages import Program
 from aiolead.testing import ThreadedServer
 
 COMMON = """
-import faulthandler, itertools, signal, sys, threading, time
+import _thread, faulthandler, itertools, signal, sys, threading, time
 import aiolead
 from aiolead import blocking
 
@@ -64,7 +64,16 @@ def at_each(act, step=1, events=("call", "opcode"), prepare=lambda: None, expect
         if left > 0:
             return which
 
-def interrupts(wait, act):
+def raise_signal(number):
+    signal.pthread_kill(threading.main_thread().ident, number)
+
+def raise_unnoticed(number):
+    '''As a signal that has come just before the main thread slept: it does not wake it.'''
+    while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "wait":
+        time.sleep(0.01)
+    _thread.interrupt_main(number)
+
+def interrupts(wait, act, send=raise_signal):
     '''Does something in a signal handler while the main thread is in a call that never ends, then
     has that end by an exception.'''
     asked = threading.Event()
@@ -78,7 +87,7 @@ def interrupts(wait, act):
     on_signal(handler)
     def interrupt():
         assert asked.wait(20)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        send(signal.SIGUSR1)
     threading.Thread(target=interrupt).start()
     deadline()
     try:
@@ -152,7 +161,8 @@ with connect() as client, connect() as other:
     lock, second = blocking.Lock(client, "/lock"), blocking.Lock(client, "/second")
     answers = []
     interrupts(client.call, lambda: answers.append(client.get("/")[0]))
-    assert answers == [b""]
+    interrupts(client.call, lambda: answers.append(client.get("/")[0]), raise_unnoticed)
+    assert answers == [b""] * 2
     def refused(act):
         try:
             act()
@@ -168,7 +178,7 @@ with connect() as client, connect() as other:
         interrupts(client.call, lambda: refused(second.__enter__))
         interrupts(client.call, lambda: refused(lambda: context.__exit__(None, None, None)))
         interrupts(client.call, lambda: (held.verify(), held.check(), held.release()))
-    assert len(answers) == 4
+    assert len(answers) == 5
     with lock as held:
         # While it waits for a lock; and in a body, where it is as any other code.
         with blocking.Lock(other, "/second"):
