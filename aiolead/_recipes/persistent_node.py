@@ -59,8 +59,6 @@ from .znode import Znode, ZnodeState
 __all__ = ["PersistentNode"]
 __types__ = ["NodeState"]
 
-MODES = (CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT)
-
 QUICK_REPAIRS, PAUSE = 3, 1.0
 """How many repairs are immediate, and how many seconds pass before each one after them."""
 
@@ -526,8 +524,7 @@ class ZnodeKeeper:
         self._notify()
 
     def _release_name(self) -> None:
-        name = self._naming.name
-        if name is not None and self._keepers.get(name) is self:
+        if (name := self._naming.name) and self._keepers.get(name) is self:
             del self._keepers[name]
 
     def await_report(self, is_awaited: bool) -> None:
@@ -632,8 +629,9 @@ class PersistentNode(AsyncIterable[NodeState]):
         client.backend.check_home()
         self._prefix = checked_path(path)
         checked_data(data)
-        if mode not in MODES:
-            allowed = ", ".join(each.name for each in MODES)
+        modes = CreateMode.EPHEMERAL, CreateMode.EPHEMERAL_SEQUENTIAL, CreateMode.PERSISTENT
+        if mode not in modes:
+            allowed = ", ".join(each.name for each in modes)
             raise ConfigurationError(f"mode: must be one of {allowed}, not {mode!r}")
         self._wait = checked_wait(timeout)
         self._body = BodyScope(self)
@@ -693,9 +691,7 @@ class PersistentNode(AsyncIterable[NodeState]):
         """Request other data; return their generation, for `_until_written`."""
         self._client.backend.check_home()
         if not self._is_inside:
-            raise UsageError(
-                f"{self!r} is not open: enter it by `async with` (in a thread, `with`)"
-            )
+            raise UsageError(f"{self!r}: enter it by `async with` (in a thread, `with`)")
         if self._keeper.error is not None:
             raise self._keeper.error
         return self._keeper.want(checked_data(data))
@@ -712,8 +708,7 @@ class PersistentNode(AsyncIterable[NodeState]):
                 raise keeper.error
             if keeper.is_discarded:
                 raise UsageError(f"{self!r} was left meanwhile")
-            refusal = keeper.refusal(generation)
-            if refusal is not None:
+            if (refusal := keeper.refusal(generation)) is not None:
                 raise refusal
             if keeper.is_blocked and not is_patient:
                 return False

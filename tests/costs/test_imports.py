@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from kit.cli import environment
 
 from aiolead.cli import main
 from aiolead.cli.app import app
@@ -125,7 +126,7 @@ UNUSED = {
     "script", UNUSED, ids=["import", "lock", "all-names", "help", "ls", "first-lock"]
 )
 def test_modules_that_are_not_imported(server: ThreadedServer, script: str) -> None:
-    env = {name: value for name, value in os.environ.items() if "COVERAGE" not in name}
+    env = {name: value for name, value in environment().items() if "COVERAGE" not in name}
     (*_, last) = run(f"{script}\nimport sys\nprint(*sys.modules)", server.connect_string, env=env)
     imported = set(last.split())
     assert {"aiolead", "sys"} <= imported
