@@ -171,7 +171,8 @@ class Work:
                 self.seen[name] += 1
             except AioleadError as error:
                 self.seen[type(error).__name__] += 1
-            except ExceptionGroup as group:
+            except BaseExceptionGroup as group:
+                # On trio, one that has the cancellation, too, if the run ends at this moment.
                 foreign = group.split(AioleadError)[1]
                 if foreign is not None:
                     raise foreign from None

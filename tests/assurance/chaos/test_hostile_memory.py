@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
+import anyio
 import pytest
 
-from .hostile_memory import MIB, MOST_RESIDENT, MOST_TRACED, Sample, judge
+import aiolead
+
+from .hostile_memory import MIB, MOST_RESIDENT, MOST_TRACED, Sample, Work, judge
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,6 +37,29 @@ def test_memory_stays_flat_for_some_seconds(loop: str) -> None:
     assert any(what.endswith("Error") for what in counts), out
     for what in ("kept hold entered", "consume", "do Counter", "hold Lock", "follow TreeCache"):
         assert counts[what] > 0, out
+
+
+@pytest.mark.anyio
+async def test_error_at_the_moment_of_the_end_is_none_of_the_run() -> None:
+    is_there = anyio.Event()
+
+    async def fail_at_the_end() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise aiolead.NoNodeError("/gone")
+
+    async def do(_: random.Random) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fail_at_the_end)
+            is_there.set()
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        work = Work(cast("aiolead.Client", None), seed=1)
+        tasks.start_soon(work.repeat, "do", do)
+        await is_there.wait()
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.timeout(120)

@@ -44,11 +44,12 @@ async def over_one(process: Process, body: Body, client: aiolead.Client) -> None
     """Runs a body over one client; the task groups of the body wrap the error of a closed one."""
     try:
         await body(process, client)
-    except ExceptionGroup as group:
+    except BaseExceptionGroup as group:
+        # On trio, one that has the cancellation, too, if the process ends at this moment.
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        raise (group if group.split(SessionError)[1] else error) from None
+        raise (group.split(SessionError)[1] or error) from None
 
 
 async def over_all_clients(world: World, body: Body, process: Process) -> None:
