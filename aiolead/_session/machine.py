@@ -82,6 +82,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_EVENT_TYPES = {each.value: each for each in EventType}
+
 FIRST_PAUSE = 1 / 16
 """The first pause after an overloaded server has not set the watches again, in session timeouts."""
 
@@ -683,9 +685,8 @@ class SessionMachine:
             raise RemoteWireError(f"an answer with the unknown xid {xid}")
 
     def _event(self, event: WatcherEvent, zxid: int) -> None:
-        try:
-            type_ = EventType(event.type)
-        except ValueError:
+        type_ = _EVENT_TYPES.get(event.type)
+        if type_ is None:
             return  # of a watch type that is never set
         ephemerals = self.ephemerals
         if type_ is EventType.DELETED and (event.path in ephemerals.paths or ephemerals.lost):

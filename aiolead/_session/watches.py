@@ -7,7 +7,7 @@ connections. Persistent ones serve the streams of `streams`.
 from __future__ import annotations
 
 import enum
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
@@ -36,9 +36,14 @@ class WatchKind(enum.Enum):
     """Set by `exists` on a znode that does not exist."""
     CHILD = "child"
 
-    @property
-    def wire(self) -> WatcherType:
-        return WatcherType.CHILDREN if self is WatchKind.CHILD else WatcherType.DATA
+    wire: WatcherType
+    """The type of the server's watch."""
+
+    def __init__(self, list_: str) -> None:
+        self.wire = WatcherType.CHILDREN if list_ == "child" else WatcherType.DATA
+
+    # The kinds are keys of dicts for each event; that of `Enum` is written in Python.
+    __hash__ = object.__hash__
 
 
 List = WatchKind | AddWatchMode
@@ -178,7 +183,8 @@ class WatchRegistry:
         self._armed: dict[WatchKind, dict[str, WatchSlot | dict[WatchSlot, None]]] = {
             kind: {} for kind in WatchKind
         }
-        self._arming: Counter[tuple[str, WatcherType]] = Counter()
+        self._arming: dict[tuple[str, WatcherType], int] = {}
+        """How many requests in flight are to arm such a watch, where there are any."""
         self.dropped_slots: deque[WatchSlot] = deque()
         """The slots that `sweep` closes."""
         self.persistent: PersistentWatches = PersistentWatches()
@@ -224,7 +230,8 @@ class WatchRegistry:
         slot.event = None
         slot.is_of_data = is_of_data
         slot.pending += 1
-        self._arming[path, kind.wire] += 1
+        key = (path, kind.wire)
+        self._arming[key] = self._arming.get(key, 0) + 1
         return Arming(self, slot, path, kind)
 
     def join_armed(self, slot: WatchSlot, path: str, label: str) -> bool:
@@ -263,9 +270,9 @@ class WatchRegistry:
         """A request that was to arm the slot is no longer in flight."""
         slot.pending -= 1
         key = (path, kind.wire)
-        self._arming[key] -= 1
-        if self._arming[key] <= 0:
-            del self._arming[key]
+        left = self._arming.pop(key) - 1
+        if left:
+            self._arming[key] = left
 
     def dropped(self, slot: WatchSlot) -> None:
         """The slot's owner is gone. For finalizers: callable in any thread, at any time."""
@@ -308,7 +315,7 @@ class WatchRegistry:
         """Remove the server's watch, unless it is still needed here, or about to be."""
         wire = kind.wire
         wanted = (
-            self._arming.get((path, wire), 0)
+            (path, wire) in self._arming
             or any(path in armed for kind, armed in self._armed.items() if kind.wire is wire)
             # Beside a persistent watch it stays: removing the one may remove the other.
             or path in self.persistent.by_path
