@@ -31,6 +31,7 @@ from ..errors import (
     Outcome,
     SequenceExhaustedError,
     SessionExpiredError,
+    TransactionError,
 )
 from ..model import ACL, CreateMode, Stat
 from ..paths import join, parent
@@ -179,11 +180,27 @@ async def compare_and_set(
         if expected is None:
             return await _create(client, path, data, acl)
         try:
-            return await client.set(path, data, version=expected.version)
+            return await _set_at(client, path, data, expected.version)
         except (BadVersionError, NoNodeError):
             return None
 
     return await settled(conditional, partial(_look, client, path, data, expected))
+
+
+async def _set_at(client: CoordinationClient, path: str, data: bytes, version: int) -> Stat:
+    """Set the data of a znode that has a version, also if that is -1.
+
+    A version continues at -2^31 after 2^31 - 1. So a busy znode comes to -1 in the end (not on
+    servers with ZOOKEEPER-4743), by which a request means any version.
+    """
+    if version != -1:
+        return await client.set(path, data, version=version)
+    # The write raises the version to 0, so the condition can follow it.
+    try:
+        written = await client.transaction().set(path, data).check(path, version=0)
+    except TransactionError as error:
+        raise error.cause from None
+    return cast(Stat, written[0])
 
 
 async def _look(
@@ -198,7 +215,7 @@ async def _look(
             return Verdict.UNKNOWN
         if stat.mzxid == expected.mzxid:
             return Verdict.NOT_YET
-    writes = stat.version - (-1 if expected is None else expected.version)
+    writes = stat.version - (-1 if expected is None else expected.version) & 0xFFFF_FFFF
     return Verdict.NOT_APPLIED if writes == 1 and now != data else Verdict.UNKNOWN
 
 

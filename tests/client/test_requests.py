@@ -53,7 +53,7 @@ BAD_CALLS: list[tuple[str, Callable[[Client, Any], object]]] = [
     ("acl: must be a sequence of at least one", lambda c, _: c.create("/a", acl=[])),
     ("acl: must be a sequence of at least one", lambda c, bad: c.create("/a", acl=bad(["x"]))),
     ("acl: must be a sequence of at least one", lambda c, bad: c.set_acl("/a", bad(5))),
-    ("version: must be -1", lambda c, _: c.delete("/a", version=-2)),
+    ("version: must be -1", lambda c, _: c.delete("/a", version=-(2**31) - 1)),
     ("version: must be -1", lambda c, _: c.set("/a", b"", version=2**31)),
     ("version: must be -1", lambda c, bad: c.check("/a", version=bad("1"))),
     ("version: must be -1", lambda c, bad: c.check("/a", version=bad(True))),

@@ -39,7 +39,6 @@ from ...paths import ListedPath, as_listed, is_plain, parent, told_path, validat
 from ..core import Core, PendingReply, T
 from .client_watches import ClientWatch
 
-ANY_VERSION = -1
 MAX_TTL = 0xFF_FFFF_FFFF / 1000
 """The longest time to live, in seconds: servers keep 40 bits of milliseconds."""
 
@@ -249,8 +248,11 @@ def _checked_data(data: object) -> bytes:
 
 
 def checked_version(version: object) -> int:
-    if type(version) is not int or not ANY_VERSION <= version <= 0x7FFF_FFFF:
-        raise ConfigurationError(f"version: must be -1 (any) to 2^31 - 1, not {described(version)}")
+    # After 2^31 - 1 a version continues at -2^31.
+    if type(version) is not int or not -0x8000_0000 <= version <= 0x7FFF_FFFF:
+        raise ConfigurationError(
+            f"version: must be -1 (any), or from -2^31 to 2^31 - 1, not {described(version)}"
+        )
     return version
 
 

@@ -265,6 +265,52 @@ async def test_empty_znode_counts_as_zero() -> None:
         assert (await client.get(PATH))[0] == b"1"
 
 
+# --- versions at their limits ---------------------------------------------------------------------
+
+
+def set_version(server: EmbeddedServer, path: str, version: int) -> None:
+    """As if the znode had been written so often: servers count in 32 bits, with a sign."""
+    assert server._running is not None
+    node = server._running.core.processor.tree.get(path)
+    assert node is not None
+    node.version = version
+
+
+@pytest.mark.parametrize("version", [2**31 - 2, -(2**31), -3])
+async def test_version_that_wraps_stops_no_writer(version: int) -> None:
+    async with EmbeddedServer() as server, in_memory(server) as a, in_memory(server) as b:
+        counters = Counter(a, FLAT), Counter(b, FLAT)
+        await counters[0].set(0)
+        set_version(server, FLAT, version)
+
+        async def add(counter: Counter) -> None:
+            for _ in range(4):
+                await counter.add(1)
+
+        async with anyio.create_task_group() as tasks:
+            for counter in counters:
+                tasks.start_soon(add, counter)
+        assert await counters[0].get() == 8
+
+
+@pytest.mark.parametrize("version", [2**31 - 1, -(2**31), -2, -1])
+async def test_write_at_any_version_is_conditional(version: int) -> None:
+    """A request with the version -1 means any version."""
+    async with EmbeddedServer() as server, in_memory(server) as client:
+        value = SharedValue(client, FLAT)
+        await value.set(b"0")
+        set_version(server, FLAT, version)
+        seen = await value.get()
+        assert seen.version == version
+        first = await value.compare_and_set(seen, b"1")
+        assert first is not None
+        assert await value.compare_and_set(seen, b"2") is None
+        assert await value.compare_and_set(first, b"3") is not None
+        assert (await value.get()).value == b"3"
+        await client.delete(FLAT)
+        assert await value.compare_and_set(seen, b"4") is None
+
+
 # --- lost messages, links and sessions ------------------------------------------------------------
 
 
