@@ -197,10 +197,17 @@ def decode_entry(path: str, version: int, data: bytes, stat: Stat) -> tuple[Conf
         values, identity, author = (entry.get(name) for name in ("keys", "identity", "author"))
         if not (isinstance(values, dict) and isinstance(identity, str) and isinstance(author, str)):
             raise MalformedError("lacks keys, identity or author")
-        keys = {key: _decode_value(value) for key, value in values.items()}
+        keys = {_decode_key(key): _decode_value(value) for key, value in values.items()}
     except MalformedError as error:
         raise InvalidDataError(path, error, version=stat.version) from error
     return ConfigVersion(version, keys, identity, stat.ctime), author
+
+
+def _decode_key(key: str) -> str:
+    try:
+        return checked_name("a key", key)
+    except ConfigurationError:
+        raise MalformedError(f"has a key that is no name of a znode: {shown(key)}") from None
 
 
 def _decode_value(value: object) -> bytes:
