@@ -562,7 +562,7 @@ class TaskBoard(HoldingRecipe[Task[V]], Generic[V]):
         )
         identity, pause = checked_identity(identity), checked_number("retry_pause", retry_pause)
         results = self._results = Results(client, path, keep, acl, self._codec, identity)
-        others = (tasks, claims, path)
+        others = (path, tasks, claims, results.path)
         limit = AttemptLimit.checked(
             client, max_attempts, dead_letters, acl, others=others, failures=results
         )

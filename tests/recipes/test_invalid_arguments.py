@@ -181,7 +181,7 @@ ROWS: dict[str, list[Row]] = {
         *each(aiolead.TaskBoard, [{"dead_letters": DEAD}, {"max_attempts": True}]),
         *each(
             aiolead.TaskBoard,
-            [{"dead_letters": f"{PATH}/{at}"} for at in ("tasks", "claims")],
+            [{"dead_letters": f"{PATH}/{at}"} for at in ("tasks", "claims", "results")],
             max_attempts=2,
         ),
         *each(aiolead.TaskBoard, [{"report_every": -1}, {"report_every": float("inf")}]),
