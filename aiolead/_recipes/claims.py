@@ -402,11 +402,11 @@ class ItemClaim(WatchingPlace):
     def _is_only_count_refused(self, own: _Claim, error: TransactionError) -> bool:
         """Whether the item may be claimed without counting the attempt.
 
-        Its ACL may forbid znodes below it, and a quota that is used up forbids any: then consumers
-        are needed more than ever.
+        Its ACL may forbid to create znodes below it, or to delete them, and a quota that is used up
+        forbids any: then consumers are needed more than ever.
         """
         is_refused = isinstance(error.cause, (NoAuthError, QuotaExceededError))
-        return own.naming.is_counted and error.index == _ITEM and is_refused
+        return own.naming.is_counted and error.index != _CLAIM and is_refused
 
     def _missed(self, own: _Claim, error: TransactionError) -> None:
         """The item is gone, another consumer has it, or others have put a `MARK` below it."""
@@ -507,7 +507,7 @@ class Claimed(Tenure, Generic[V]):
 
         Every claim counts, also if its consumer died or was cancelled before it had the item. The
         claims of Curator's consumers do not count, nor those of an item whose ACL forbids to create
-        znodes below it. Znodes that others have put below the item count, too.
+        or delete znodes below it. Znodes that others have put below the item count, too.
         """
         return self._claim.attempts
 

@@ -542,7 +542,7 @@ class Claimed(Tenure, Generic[V]):
 
         Every claim counts, also if its consumer died or was cancelled before it had the item. The
         claims of Curator's consumers do not count, nor those of an item whose ACL forbids to create
-        znodes below it. Znodes that others have put below the item count, too.
+        or delete znodes below it. Znodes that others have put below the item count, too.
         """
         return self._target.attempts
 

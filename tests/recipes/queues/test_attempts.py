@@ -100,11 +100,14 @@ async def test_lost_claim_message_counts_once_or_twice(
     assert await attempt(queue) == 2
 
 
+@pytest.mark.parametrize("more", [Permission.DELETE, Permission.CREATE])
 @with_virtual_server
-async def test_item_that_cannot_be_counted_is_handed_out(client: Client, other: Client) -> None:
-    """Its ACL forbids znodes below it, or the quota of the queue is used up."""
+async def test_item_that_cannot_be_counted_is_handed_out(
+    client: Client, other: Client, more: Permission
+) -> None:
+    """Its ACL forbids to create znodes below it, or to delete them."""
     await client.create(PATH)
-    acl = [ACL.world(Permission.READ | Permission.DELETE)]
+    acl = [ACL.world(Permission.READ | more)]
     sequential = CreateMode.PERSISTENT_SEQUENTIAL
     data = b"\x00\x01\x00\x01\x02"
     await client.create(f"{PATH}/queue-", data, mode=sequential, acl=acl)
