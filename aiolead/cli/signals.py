@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import termios
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -63,6 +64,7 @@ class Signals:
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        self._change_wakeup(self._pipe[1], -1)
         for number, before in self._before.items():
             signal.signal(number, before)
         for end in self._pipe:
@@ -75,11 +77,22 @@ class Signals:
 
     async def next(self) -> int:
         """Wait for a signal that was not returned yet. Cancellation loses none."""
+        # Python only notes a signal that comes just before asyncio sleeps, and runs the handler
+        # when the loop wakes up next. A write to the pipe wakes the loop. Trio wakes itself. The
+        # loop of a shell runs in another thread.
+        if threading.current_thread() is threading.main_thread():
+            self._change_wakeup(-1, self._pipe[1])
         while not self._waiting:
             await anyio.wait_readable(self._pipe[0])
             with suppress(BlockingIOError):
                 os.read(self._pipe[0], 4096)
         return self._waiting.popleft()
+
+    def _change_wakeup(self, old: int, new: int) -> None:
+        """Have signals write to the descriptor `new`, if `old` is the one that they write to."""
+        found = signal.set_wakeup_fd(new, warn_on_full_buffer=False)
+        if found != old:
+            signal.set_wakeup_fd(found, warn_on_full_buffer=False)
 
     def end_soon(self, code: Exit | None = None) -> None:
         """Have the process exit with a code, or die of the first signal, if the end takes long."""

@@ -395,6 +395,35 @@ def test_passed_on_signals_do_not_end_the_process() -> None:
         assert program.finish() == 0
 
 
+NOTED = """
+import _thread, signal, sys, threading, time, anyio
+from aiolead.cli.signals import Signals
+
+def note():
+    while sys._current_frames()[threading.main_thread().ident].f_code.co_name != sys.argv[2]:
+        time.sleep(0.01)
+    _thread.interrupt_main(signal.SIGTERM)
+
+async def main():
+    threading.Thread(target=note).start()
+    with anyio.fail_after(20):
+        print(await signals.next())
+
+with Signals(survives=True) as signals:
+    anyio.run(main, backend=sys.argv[1])
+print(signal.set_wakeup_fd(-1))
+"""
+"""A program whose signal comes just before its event loop sleeps. Python only notes it.
+Its arguments are the event loop, and the function in which that sleeps."""
+
+
+@pytest.mark.parametrize(("loop", "sleeps"), [("asyncio", "select"), ("trio", "get_events")])
+def test_signal_that_comes_before_the_event_loop_sleeps_wakes_it(loop: str, sleeps: str) -> None:
+    with Command(loop, sleeps, code=NOTED) as program:
+        assert program.finish() == 0
+        assert (program.out.rest(), program.err.rest()) == ([str(signal.SIGTERM.value), "-1"], [])
+
+
 def test_undoing_runs_in_reverse_order() -> None:
     done: list[int] = []
 
