@@ -243,9 +243,11 @@ async def test_end_of_the_stream_is_noticed_at_once(client: Client, transport: T
 @on_asyncio
 def test_callback_of_a_watch_runs_in_a_task(anyio_backend: Any) -> None:
     seen: list[object] = []
+    called = asyncio.Event()
 
     def on_event(_: aiolead.model.WatchEvent) -> None:
         seen.append((asyncio.current_task() is not None, anyio.CancelScope()))
+        called.set()
 
     async def main() -> None:
         transport, loop = Transport(), asyncio.get_running_loop()
@@ -253,7 +255,7 @@ def test_callback_of_a_watch_runs_in_a_task(anyio_backend: Any) -> None:
         async with connect() as client:
             await client.get("/a", watch=client.backend.make_watch(on_event))
             loop.call_soon(transport.come_in, DELETED)
-            await asyncio.sleep(0.01)
+            await asyncio.wait_for(called.wait(), PATIENCE)
 
     # As most programs: without anyio's own `run`, whose context shows it the event loop everywhere.
     thread = threading.Thread(target=lambda: asyncio.run(main()))

@@ -225,6 +225,7 @@ def test_session_timeout_in_milliseconds_is_explained(connect: Callable[..., obj
     connect("127.0.0.1:1", session_timeout=3600)
 
 
+@virtually
 async def test_servers_that_were_not_tried_are_named() -> None:
     async def dial(_host: str, _port: int) -> ByteStream:
         await anyio.sleep_forever()
