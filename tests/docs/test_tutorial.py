@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from cli.terminal import Terminal
 from kit.checks import until
 from kit.cli import environment
 from kit.pages import GETTING_STARTED, PATIENCE, TUTORIAL, Program, blocks
+
+from aiolead.testing.launch import free_ports
 
 pytestmark = pytest.mark.exhaustive("runs the tutorial as programs")
 
@@ -135,9 +136,7 @@ def test_two_terminals_are_enough(here: Path) -> None:
     (bin_ / "activate").write_text(f"PATH={bin_}:{Path(sys.executable).parent}:$PATH\n")
     (bin_ / "aiolead").write_text('#!/bin/sh\nexec python -m aiolead "$@"\n')
     (bin_ / "aiolead").chmod(0o755)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     text = TUTORIAL.read_text().replace("2181", str(port))
     server, alone, beside, freeze, wake, end, *_ = re.findall(
         r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL
