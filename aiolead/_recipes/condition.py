@@ -62,7 +62,7 @@ from .errors import (
 from .hold import Body, Held, Place, acquire
 from .holding import Contest, HeldRecipe
 from .layouts import CURATOR, Layout, Role, names_of
-from .naming import Departure, OwnNames, RegisteredNode, Sequential
+from .naming import Departure, OwnNames, RegisteredNode, Sequential, set_awaited
 from .place_parts import Alarm
 from .reading import catch_up, listed, over_sessions, read_participants, read_stats
 from .recipe import OnDisconnect, checked_count, checked_path, checked_wait
@@ -470,14 +470,15 @@ class ConditionHeld(Held):
                 await self._take_again()
             if refused.cancelled_caught and release is not None and (error := release.error):
                 raise error
-        except BaseException:
+        except BaseException as left:
             waiter.discard()
             if self._waits:
                 self._abandon()
+            if release is not None and left is not release.error:
+                set_awaited(release, False)
             raise
-        finally:
-            if release is not None:
-                release.is_awaited = False
+        if release is not None:
+            set_awaited(release, False)
         waiter.consume()
         return in_time
 

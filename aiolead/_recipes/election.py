@@ -337,14 +337,19 @@ class Campaign(LatestValue[CampaignState]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await super().__aexit__(exc_type, exc, traceback)
-        self._has_left = True
-        refusal, self._refusal = self._refusal, None
-        if refusal is None or refusal is exc:
-            return
-        if exc is None:
+        left = exc
+        try:
+            await super().__aexit__(exc_type, exc, traceback)
+        except BaseException as error:
+            left = error
+            raise
+        finally:
+            self._has_left = True
+            refusal, self._refusal = self._refusal, None
+            if refusal is not None and left is not None and left is not refusal:
+                log_refusal(refusal)
+        if refusal is not None and left is None:
             raise refusal
-        log_refusal(refusal)
 
     def _close(self) -> None:
         super()._close()

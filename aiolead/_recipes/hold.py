@@ -37,7 +37,7 @@ from ..errors import (
 )
 from ..model import SessionState
 from .errors import Action, Step, action_for, before_next_try, log_refusal
-from .naming import Departure
+from .naming import Departure, set_awaited
 from .znode import NodeGone, Znode
 
 if TYPE_CHECKING:
@@ -202,8 +202,10 @@ async def answered(departure: Departure) -> AioleadError | None:
         departure.add_done_callback(done.set)
         try:
             await done.wait()
-        finally:
-            departure.is_awaited = False
+        except BaseException:
+            set_awaited(departure, False)
+            raise
+        departure.is_awaited = False
     return departure.error
 
 
@@ -569,9 +571,13 @@ class Tenure:
         if not gone.is_done:
             answered = Wakeup()
             gone.add_done_callback(answered.set)
-            await wait_shielded(answered, self._client.session_timeout / 3, scope)
+            try:
+                await wait_shielded(answered, self._client.session_timeout / 3, scope)
+            except BaseException:  # asyncio's own cancellation
+                set_awaited(gone, False)
+                raise
         if not gone.is_done:
-            gone.is_awaited = False
+            set_awaited(gone, False)
             return
         error = gone.error
         if isinstance(error, NoNodeError):

@@ -203,6 +203,14 @@ class Departure(Protocol):
         ...
 
 
+def set_awaited(departure: Departure, is_awaited: bool) -> None:
+    """Set whether a caller waits. If none does, a refusal is logged that has come already, too."""
+    departure.is_awaited = is_awaited
+    error = None if is_awaited else departure.error
+    if isinstance(error, ReleaseError):
+        log_refusal(error)
+
+
 Over = Callable[[RegisteredNode], object]
 """Called synchronously when nothing is left to do about a znode that was to be deleted."""
 

@@ -38,7 +38,7 @@ from ..errors import (
 from ..model import ACL, Created, CreateMode, EventType, SessionState, Stat, WatchEvent
 from ..paths import basename, join, parent
 from .beside import BodyScope
-from .errors import Step, before_next_try, log_refusal, may_be_applied, pause_until, with_parent
+from .errors import Step, before_next_try, may_be_applied, pause_until, with_parent
 from .fixed import Fixed, find_at, found_by, proven_delete
 from .holding import propagate
 from .naming import (
@@ -49,6 +49,7 @@ from .naming import (
     PendingDelete,
     RegisteredNode,
     Sent,
+    set_awaited,
     until_sole,
 )
 from .reading import catch_up, listed, look_at_all
@@ -527,11 +528,11 @@ class ZnodeKeeper:
         if (name := self._naming.name) and self._keepers.get(name) is self:
             del self._keepers[name]
 
-    def await_report(self, is_awaited: bool) -> None:
+    def set_awaited(self, is_awaited: bool) -> None:
         """Set whether a task waits until it is gone; see `Departure.is_awaited`."""
         self._is_awaited = is_awaited
         if self.deletion is not None:
-            self.deletion.is_awaited = is_awaited
+            set_awaited(self.deletion, is_awaited)
 
     def _deleting(self, deletion: Departure) -> None:
         self.deletion = deletion
@@ -758,21 +759,20 @@ class PersistentNode(AsyncIterable[NodeState]):
             return
         self._is_inside = False
         # From here on the client deletes it, whatever happens to this task.
-        keeper.await_report(True)
+        keeper.set_awaited(True)
         keeper.discard()
         left = self._body.leave(exc)
         error = keeper.error
-        with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
-            await keeper.gone.wait()
-        refusal = None
-        if keeper.deletion is not None and keeper.deletion.is_done:
-            refusal = keeper.deletion.error
-        else:
-            keeper.await_report(False)
-        if isinstance(refusal, ReleaseError):
-            if left is None and error is None:
-                raise refusal
-            log_refusal(refusal)
+        try:
+            with anyio.move_on_after(self._client.session_timeout / 3, shield=True):
+                await keeper.gone.wait()
+        except BaseException:  # asyncio's own cancellation
+            keeper.set_awaited(False)
+            raise
+        refusal = None if keeper.deletion is None else keeper.deletion.error
+        if left is None and error is None and isinstance(refusal, ReleaseError):
+            raise refusal
+        keeper.set_awaited(False)
         if left is None:
             if error is not None:
                 raise error

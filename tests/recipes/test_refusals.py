@@ -5,6 +5,7 @@ On virtual time and an embedded server; the same refusals by real servers are at
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import anyio
@@ -13,7 +14,14 @@ from conftest import ServerUnderTest
 from kit.clients import PATIENCE, catch_up, eventually, owned
 from kit.clients import connect as connect_to
 from kit.every_recipe import FOLLOWED, HELD, KEPT, Held
-from kit.virtual_time import Link, connect, passes, settled, with_virtual_server
+from kit.virtual_time import (
+    Link,
+    connect,
+    on_virtual_time,
+    passes,
+    settled,
+    with_virtual_server,
+)
 from recipes.blocks import Holder, enter
 
 import aiolead
@@ -328,6 +336,78 @@ async def test_refused_background_delete_is_logged_once(
     link.heal()
     await passes(2.0)
     assert refusals(caplog) == [held.path] == await ours(client)
+
+
+@every_recipe
+def test_refusal_that_a_natively_cancelled_task_does_not_see_is_logged(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio's own cancellation ends the wait for the servers' answer, which comes later."""
+
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client, connect(server) as operator:
+            await prepare(operator, EVERY[name])
+            znodes: list[str] = []
+
+            async def hold() -> None:
+                async with EVERY[name].enter(client, PATH):
+                    await passes(1.0)
+                    znodes.extend(await ours(client))
+                    await refuse_deletes(operator, *znodes)
+                    server.pause()
+
+            task = asyncio.create_task(hold())
+            await passes(1.5)
+            assert not task.done()
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled() or name == "Partitioner"
+            assert refusals(caplog) == []
+            server.resume()
+            await passes(1.0)
+            assert sorted(refusals(caplog)) == await ours(client) == znodes != []
+
+    on_virtual_time("asyncio", play)
+
+
+def test_refusal_that_a_natively_cancelled_campaign_does_not_see_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as client, connect(server) as operator:
+
+            async def lead() -> None:
+                async with aiolead.Election(client, PATH).campaign():
+                    await passes(1.0)
+                    await refuse_deletes(operator, *await ours(client))
+                    server.pause()
+
+            task = asyncio.create_task(lead())
+            await passes(1.5)
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            server.resume()
+            await passes(1.0)
+            assert refusals(caplog) == await ours(client) != []
+
+    on_virtual_time("asyncio", play)
+
+
+@with_virtual_server
+async def test_refusal_of_one_of_several_znodes_is_logged_if_the_others_are_not_answered(
+    link: Link, client: Client, other: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    semaphore = aiolead.Semaphore(client, PATH, 2)
+    async with semaphore.acquire(permits=2):
+        await passes(1.0)
+        znodes = await ours(client)
+        await refuse_deletes(other, *znodes)
+        unanswered = link.hold_reply(OpCode.DELETE, after=1)
+    assert len(refusals(caplog)) == 1
+    unanswered.release()
+    await settled()
+    assert sorted(refusals(caplog)) == await ours(client) == znodes
 
 
 # --- real servers --------------------------------------------------------------------------------
