@@ -404,10 +404,10 @@ class Tenure:
         """
         self._client.backend.check_home()
         if not self._released:
+            self._release()  # first: the lease may have run out, which is a loss
             self._released = True
             self._body._on_released()
             self._has_ended()
-            self._release()
             await self._confirmed()
             self._report_refusal(None)
         else:

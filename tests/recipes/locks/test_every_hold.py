@@ -209,6 +209,24 @@ async def test_hold_ends_with_the_lease_of_a_blocked_event_loop(
         await enter(acquire(make(b), PATIENCE))
 
 
+@on_embedded
+@recipes
+async def test_release_after_the_end_of_the_lease_does_not_hide_the_loss(
+    server: ServerUnderTest, b: Client, make: Make
+) -> None:
+    """The body has held nothing for a while, and releases before anything could cancel it."""
+    clock = JumpingClock()
+    async with connect(server, clock=clock) as a:
+        with pytest.raises(TenureLost) as caught:
+            async with acquire(make(a)) as held:
+                clock.jump(2 * a.session_timeout)
+                await held.release()
+                assert last(held).is_released
+                assert last(held).loss is LossReason.UNCONFIRMED
+        assert caught.value.reason is LossReason.UNCONFIRMED
+        await enter(acquire(make(b), PATIENCE))
+
+
 @recipes
 async def test_released_hold_can_be_had_by_others_while_the_body_goes_on(
     a: Client, b: Client, make: Make
