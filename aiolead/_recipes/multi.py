@@ -18,9 +18,11 @@ from ..errors import (
     AioleadError,
     ConfigurationError,
     ConnectionLossError,
+    ReleaseError,
     TenureLost,
     UsageError,
 )
+from .errors import log_refusal
 from .hold import Tenure
 from .holding import (
     TO_HOLD,
@@ -94,9 +96,29 @@ class MultiHeld:
         self.check()
 
     async def release(self) -> None:
-        """Release all of them before the body has ended; see `Tenure.release`."""
+        """Release all of them before the body has ended; see `Tenure.release`.
+
+        An error of one does not keep the others: it is raised once all are released.
+        """
+        failure: BaseException | None = None
         for held in reversed(self.holds):
-            await held.release()
+            try:
+                await held.release()
+            except BaseException as error:
+                failure = error if failure is None else _first_to_raise(failure, error)
+        if failure is not None:
+            raise failure
+
+
+def _first_to_raise(error: BaseException, later: BaseException) -> BaseException:
+    """Choose between two errors: a cancellation, or the earlier one. Each refusal is reported."""
+    if isinstance(error, Exception) and not isinstance(later, Exception):
+        error, later = later, error
+    if isinstance(error, ReleaseError):
+        error.add_note(str(later))
+    elif isinstance(later, ReleaseError):
+        log_refusal(later)
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +226,10 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         """Release everything when another task leaves; see `TenureContext._give_up`."""
         self._check_home()
         wrong = left_by_another(self._contest)
-        for held in reversed(self._holds):
-            try:
-                await held.release()
-            except AioleadError as error:
-                wrong.__cause__ = error
+        try:
+            await MultiHeld(tuple(self._holds)).release()
+        except AioleadError as error:
+            raise wrong from error
         raise wrong
 
 

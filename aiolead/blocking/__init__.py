@@ -2175,7 +2175,10 @@ class MultiHeld(HoldBase):
         return self._loop.call(lambda: self._target.verify())
 
     def release(self) -> None:
-        """Release all of them before the body has ended; see `Tenure.release`."""
+        """Release all of them before the body has ended; see `Tenure.release`.
+
+        An error of one does not keep the others: it is raised once all are released.
+        """
         return self._loop.call(lambda: self._target.release())
 
 

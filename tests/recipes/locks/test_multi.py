@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 from kit.clients import PATIENCE, contenders_left, names
 from kit.selection import on_embedded
-from kit.virtual_time import SESSION, passes, with_virtual_server
+from kit.tasks import end_of_cancelled
+from kit.virtual_time import SESSION, connect, on_virtual_time, passes, with_virtual_server
 from recipes.blocks import enter
 from recipes.crowd import crowd
 
 from aiolead import (
+    ACL,
     AcquireTimeout,
     Client,
     Condition,
@@ -21,7 +25,8 @@ from aiolead import (
     ReadWriteLock,
     ReentrantLock,
 )
-from aiolead.errors import ConfigurationError, LossReason, UsageError
+from aiolead.errors import ConfigurationError, LossReason, ReleaseError, UsageError
+from aiolead.model import Permission
 from aiolead.testing import EmbeddedServer
 from aiolead.types import MultiHeld, WriteHeld
 
@@ -160,6 +165,42 @@ async def test_all_are_given_up_if_one_is_lost(a: Client, b: Client, lost: int) 
     assert caught.value.path == (A, B)[lost]
     assert caught.value.reason is LossReason.DELETED
     await enter(both(b).acquire(timeout=PATIENCE))
+
+
+@with_virtual_server
+async def test_release_releases_all_although_one_of_them_is_refused(a: Client, b: Client) -> None:
+    async with both(a) as held:
+        await b.set_acl(B, [ACL.world(Permission.ALL & ~Permission.DELETE)])
+        with pytest.raises(ReleaseError) as refused:
+            await held.release()
+        assert refused.value.path == held.holds[1].path
+        assert [each.is_released for each in held.holds] == [True, True]
+        assert await names(b, A) == []
+
+
+ENDS = {"native": "CancelledError", "scope": "cancelled"}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_cancelled_release_releases_all(how: str) -> None:
+    async def play(server: EmbeddedServer) -> None:
+        async with connect(server) as a:
+
+            async def release(inside: Callable[[], object]) -> str:
+                async with both(a) as held:
+                    server.pause()
+                    inside()
+                    try:
+                        await held.release()
+                    finally:
+                        assert [each.is_released for each in held.holds] == [True, True]
+                        server.resume()
+                        await passes(0.1)
+                return "released"
+
+            assert await end_of_cancelled(release, how) == ENDS[how]
+
+    on_virtual_time("asyncio", play)
 
 
 @with_virtual_server
