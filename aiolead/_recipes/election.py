@@ -40,7 +40,7 @@ from . import rivals
 from .beside import beside_body, current_task
 from .contender_queue import ContenderQueue
 from .errors import log_refusal
-from .hold import Place, is_loss_of
+from .hold import Place, beside_loss
 from .holding import HoldingRecipe, Kind, TenureContext
 from .layouts import Layout, Role, check_leaders, check_priority
 from .neighbours import queue_order
@@ -579,8 +579,11 @@ class Election(HoldingRecipe[Term]):
                     await worker(term)
             except (LeadershipLost, BaseExceptionGroup) as error:
                 # A group, if tasks of the worker's own task group have called `term.check()`.
-                if term is None or not is_loss_of(term.token, error):
+                left = error if term is None else beside_loss(term.token, error)
+                if left is error:
                     raise
+                if left is not None:
+                    raise left from None
             if term is not None and term.loss in _PAUSED_AFTER:
                 await anyio.sleep(pause)
 

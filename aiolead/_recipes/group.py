@@ -27,7 +27,7 @@ from ..abc import CoordinationClient
 from ..errors import AioleadError, ConfigurationError, UsageError
 from ..model import ACL, Stat
 from ..paths import join
-from .hold import Held, is_loss_of
+from .hold import Held, beside_loss, without_cancellation
 from .lock import Lock
 from .persistent_node import PersistentNode
 from .reading import over_sessions, read_children
@@ -481,9 +481,12 @@ class Partitioner(Recipe):
             with scope:
                 while True:
                     await self._hold(item, lock, worker)
-        except Exception as error:
-            if error is not self._refusal:
-                self._errors.append(error)
+        except (Exception, BaseExceptionGroup) as error:
+            failure = without_cancellation(error)
+            if not isinstance(failure, Exception):
+                raise
+            if failure is not self._refusal:
+                self._errors.append(failure)
             everything.cancel()
         finally:
             if self._shares.get(item) is scope:
@@ -502,15 +505,15 @@ class Partitioner(Recipe):
                     await anyio.sleep_forever()
                 finally:
                     self._owned.discard(item)
-        except AioleadError as error:
-            if token == 0:
+        except (AioleadError, BaseExceptionGroup) as error:
+            # A group, if tasks of the worker's own task group have called `held.check()`.
+            if token == 0 and isinstance(error, AioleadError):
                 self._refusal = error
-            if not is_loss_of(token, error):
+            left = beside_loss(token, error)
+            if left is error:
                 raise
-        except BaseExceptionGroup as error:
-            # Tasks of the worker's own task group have called `held.check()`.
-            if not is_loss_of(token, error):
-                raise
+            if left is not None:
+                raise left from None
 
 
 def _checked_items(items: Iterable[str]) -> frozenset[str]:

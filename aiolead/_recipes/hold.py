@@ -604,8 +604,27 @@ class Held(Tenure):
     _lost_error = LockLost
 
 
-def is_loss_of(token: int, error: BaseException) -> bool:
-    """Whether an error, or each one of a group, reports the loss of the tenure with that token."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(is_loss_of(token, member) for member in error.exceptions)
+def beside_loss(token: int, error: BaseException) -> BaseException | None:
+    """Return the rest of an error beside the loss of the tenure with that token; None if it is all.
+
+    A group has the losses that tasks of the body have seen. On trio, it also has a cancellation of
+    the moment of the loss, which is the rest then. With any other rest, the error stays whole.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return None if _is_loss_of(token, error) else error
+    rest = error.split(lambda each: _is_loss_of(token, each))[1]
+    if rest is None:
+        return None
+    return rest if without_cancellation(rest) is None else error
+
+
+def _is_loss_of(token: int, error: BaseException) -> bool:
     return isinstance(error, TenureLost) and error.token == token
+
+
+def without_cancellation(error: BaseException) -> BaseException | None:
+    """Return an error without the cancellation that is in its group on trio; None if it is all."""
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(cancelled)[1]
+    return None if isinstance(error, cancelled) else error

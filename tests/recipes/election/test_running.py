@@ -296,6 +296,64 @@ async def test_loss_that_tasks_of_the_worker_notice_is_followed_by_another_term(
             tasks.cancel_scope.cancel()
 
 
+@virtually
+async def test_loss_at_the_moment_of_the_cancellation_is_no_error_of_the_run() -> None:
+    """On trio, the group of the worker has the cancellation beside the loss."""
+    clock, ended = JumpingClock(VirtualClock()), list[BaseException]()
+
+    async def check_at_the_end(term: Term) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            term.check()
+
+    async def work(term: Term) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(check_at_the_end, term)
+            tasks.start_soon(anyio.sleep_forever)
+            await passes(1.0)
+            clock.jump(2 * a.session_timeout)
+            scope.cancel()
+
+    async with embedded() as server, connect_virtually(server, clock=clock) as a:
+        with anyio.CancelScope() as scope:
+            try:
+                await Election(a, PATH).run(work)
+            except BaseException as error:
+                ended.append(error)
+                raise
+        (end,) = ended
+        while isinstance(end, BaseExceptionGroup):
+            (end,) = end.exceptions
+        assert isinstance(end, anyio.get_cancelled_exc_class())
+
+
+@virtually
+async def test_end_of_the_program_beside_a_loss_ends_the_run() -> None:
+    clock = JumpingClock(VirtualClock())
+
+    async def fail(term: Term) -> None:
+        term.check()
+
+    async def end_program() -> None:
+        raise SystemExit(3)
+
+    async def work(term: Term) -> None:
+        clock.jump(2 * a.session_timeout)
+        errors = []
+        for function in (partial(fail, term), end_program):
+            try:
+                await function()
+            except BaseException as error:
+                errors.append(error)
+        raise BaseExceptionGroup("both", errors)
+
+    async with embedded() as server, connect_virtually(server, clock=clock) as a:
+        with pytest.raises(BaseExceptionGroup, match="both") as raised:
+            await Election(a, PATH).run(work)
+        assert [type(each) for each in raised.value.exceptions] == [LeadershipLost, SystemExit]
+
+
 @on_embedded
 async def test_loss_of_another_election_ends_the_run(server: ServerUnderTest, a: Client) -> None:
     async def work(term: Term) -> None:

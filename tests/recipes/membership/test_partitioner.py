@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 from conftest import ServerUnderTest
-from kit.clients import Served, connect, contenders_left, eventually, in_memory
+from kit.clients import JumpingClock, Served, connect, contenders_left, eventually, in_memory
+from kit.virtual_time import VirtualClock, embedded, virtually
 from kit.virtual_time import connect as connect_virtually
-from kit.virtual_time import embedded, virtually
 
 from aiolead import ACL, Client, CreateMode, Held, Lock, Partitioner
 from aiolead.errors import NoAuthError, UsageError
@@ -268,6 +268,66 @@ async def test_error_in_the_clean_up_of_a_worker_propagates() -> None:
                 except KeyError as error:
                     raised = error
             raise raised
+
+
+async def checks_as_it_ends(held: Held) -> None:
+    try:
+        await anyio.sleep_forever()
+    finally:
+        held.check()
+
+
+@virtually
+async def test_loss_of_an_item_that_moves_at_that_moment_is_no_error_of_the_worker() -> None:
+    """On trio, the group of the worker has its cancellation beside the loss."""
+    clock, starts = JumpingClock(VirtualClock()), list[str]()
+
+    async def work(item: str, held: Held) -> None:
+        starts.append(item)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(checks_as_it_ends, held)
+            tasks.start_soon(anyio.sleep_forever)
+            await anyio.sleep(1.0)
+            if len(starts) == 1:
+                clock.jump(2 * a.session_timeout)
+                one.update_items(ITEMS[1:2])
+
+    async with embedded() as server, connect_virtually(server, clock=clock) as a:
+        one = Partitioner(a, PATH, ITEMS[:1])
+        with anyio.move_on_after(5.0):
+            await one.run(work)
+    assert starts == ITEMS[:2]
+
+
+@virtually
+async def test_errors_of_workers_that_are_cancelled_are_raised_together() -> None:
+    """On trio, the group of a worker has its cancellation beside its error."""
+
+    async def fails_as_it_ends(item: str) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise KeyError(item)
+
+    async def work(item: str, _held: Held) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(fails_as_it_ends, item)
+            tasks.start_soon(anyio.sleep_forever)
+            if item == ITEMS[0]:
+                await anyio.sleep(1.0)
+                raise ValueError(item)
+
+    async with embedded() as server, connect_virtually(server) as a:
+        with pytest.raises(ExceptionGroup, match="2 workers have failed") as raised:
+            await Partitioner(a, PATH, ITEMS[:2]).run(work)
+    first, second = raised.value.exceptions
+    assert isinstance(first, ExceptionGroup)
+    assert [type(each) for each in first.exceptions] in (
+        [ValueError, KeyError],
+        [KeyError, ValueError],
+    )
+    assert isinstance(second, ExceptionGroup)
+    assert [repr(each) for each in second.exceptions] == [f"KeyError({ITEMS[1]!r})"]
 
 
 @virtually
