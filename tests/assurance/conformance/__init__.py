@@ -1,1 +1,1 @@
-"""One table of operations, arguments, and what every server must answer."""
+"""Stories that two servers play, whose answers are compared."""
