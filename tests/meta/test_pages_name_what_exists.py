@@ -25,8 +25,9 @@ import aiolead
 from aiolead._wire.versions import ANY, OLDEST, TESTED, Engine, Feature, Version
 from aiolead.cli.doctor import server_checks
 
+READMES = ("benchmarks", "examples", "tests")
 PAGES = [
-    *sorted((ROOT / "docs").rglob("*.md")),
+    *(page for folder in ("docs", *READMES) for page in sorted((ROOT / folder).rglob("*.md"))),
     *(ROOT / name for name in ("CONTRIBUTING.md", "README.md", "SECURITY.md")),
 ]
 FOR_CONTRIBUTORS = [
@@ -52,6 +53,11 @@ DOTTED = re.compile(r"`(?:aiolead\.)?(_(?:wire|session|client|recipes)(?:\.(?!py
 
 TEST = re.compile(r"`[\w/.:]*?\b(test_\w+(?:\.py)?)`")
 TEST_OF_A_READER = re.compile(r"\b[Ss]ave this as\s+`(test_\w+\.py)`")
+COMMAND = re.compile(
+    r"(?<![\w./-])((?:tests|benchmarks|examples|docs)/[\w./*-]*\w)|"
+    r"python -m ((?:tests|benchmarks)[\w.]*)"
+)
+"""`pytest tests/wire`, `python -m tests.costs`, also in a listing."""
 MAKE = re.compile(r"(?:`|^ {0,4})make ([a-z][a-z -]*?)(?= [A-Z]|  |`|$)", re.MULTILINE)
 """`make lint types`, or a line of a listing."""
 
@@ -97,7 +103,11 @@ def dotted_exists(dotted: str) -> bool:
     return (ROOT / path).is_dir() or file_exists(f"{path}.py") or file_exists(f"{module}.py", name)
 
 
-@check_each("page", PAGES, ids=lambda page: page.name)
+def below_root(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@check_each("page", PAGES, ids=below_root)
 def test_names_on_a_page_exist(page: Path) -> None:
     text = prose(page)
     files = [each for each in FILE.findall(text) if each[0] not in WRITTEN_BY_READERS]
@@ -109,12 +119,21 @@ def test_names_on_a_page_exist(page: Path) -> None:
     assert set(TEST.findall(whole)) - set(TEST_OF_A_READER.findall(whole)) <= known_tests().keys()
 
 
-@check_each("page", PAGES, ids=lambda page: page.name)
+@check_each("page", PAGES, ids=below_root)
 def test_targets_of_make_on_a_page_exist(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
     text = re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
     assert {name for names in MAKE.findall(text) for name in names.split()} <= targets
+
+
+@check_each("page", PAGES, ids=below_root)
+def test_files_in_commands_on_a_page_exist(page: Path) -> None:
+    found = COMMAND.findall(page.read_text("utf-8"))
+    paths = [path or module.replace(".", "/") for path, module in found]
+    assert [
+        each for each in paths if not any(ROOT.glob(each)) and not any(ROOT.glob(f"{each}.py"))
+    ] == []
 
 
 @check_each("page", FOR_CONTRIBUTORS, ids=lambda page: page.name)
