@@ -665,13 +665,7 @@ class DoubleBarrier(HoldingRecipe[BarrierMember]):
     async def __aenter__(self) -> BarrierMember:
         return await enter_recipe(self._entered, self.enter())
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await leave_recipe(self._entered, self, exc_type, exc, traceback)
+    __aexit__ = leave_recipe
 
     def enter(self, *, timeout: float | None = None) -> TenureContext[BarrierMember]:
         """Enter for the body of an `async with`.

@@ -477,17 +477,17 @@ async def enter_recipe(entered: Entered[R], context: TenureContext[R]) -> R:
 
 
 async def leave_recipe(
-    entered: Entered[R],
-    recipe: object,
+    self: Any,
     exc_type: type[BaseException] | None,
     exc: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
-    """Leave the innermost context of the task; to be awaited by the recipe's `__aexit__`."""
+    """Leave the innermost context of the task; the `__aexit__` of such recipes."""
+    entered: Entered[Any] = self._entered
     task = current_task_id()
     context = entered.pop(task, None)
     if context is None:
-        context = _left_by_another(entered, recipe, id(sys._getframe(2)))
+        context = _left_by_another(entered, self, id(sys._getframe(1)))
     elif context._entered_before is not None:
         entered[task] = context._entered_before
     await context._leave(task, exc_type, exc, traceback)
@@ -584,13 +584,7 @@ class HeldRecipe(HoldingRecipe[H]):
     async def __aenter__(self) -> H:
         return await enter_recipe(self._entered, self._context())
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await leave_recipe(self._entered, self, exc_type, exc, traceback)
+    __aexit__ = leave_recipe
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[H]:
         """Acquire it for the body of an `async with`.

@@ -283,13 +283,7 @@ class MultiLock:
     async def __aenter__(self) -> MultiHeld:
         return await enter_recipe(self._entered, self.acquire())
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await leave_recipe(self._entered, self, exc_type, exc, traceback)
+    __aexit__ = leave_recipe
 
     def acquire(self, *, timeout: float | None = None) -> TenureContext[MultiHeld]:
         """Acquire all of them for the body of an `async with`.
