@@ -560,7 +560,7 @@ class Claimed(Tenure, Generic[V]):
             if self._was_unanswered and await self._was_applied():
                 self._done()
             else:
-                self._hold.lose(LossReason.DELETED)
+                self._lose_holds(LossReason.DELETED)
         except TransactionError as error:
             is_result = error.index < len(error.results) - _LAST
             if not is_result and isinstance(error.cause, NotEmptyError):
@@ -630,7 +630,6 @@ class Claimed(Tenure, Generic[V]):
             if self._has_children:
                 self._warn_of_children()
             self._claim.done()
-            self._hold.release()
             self._claim.discard()
 
     def _warn_of_children(self) -> None:

@@ -486,7 +486,6 @@ class ConditionHeld(Held):
         """Release the lock, synchronously; cancel `refused` if the servers refuse that."""
         self._waits = self._has_left = True
         release = self._place.discard()
-        self._hold.release()
         if release is not None:
             release.is_awaited = True
             release.add_done_callback(lambda: self._released_it(release, refused))

@@ -22,7 +22,7 @@ import anyio.lowlevel
 from .._client.fast import Wakeup, wait_shielded
 from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
-from ..abc import CoordinationClient, FencedClient, Hold
+from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     AioleadError,
     ClientClosedError,
@@ -81,7 +81,10 @@ class Place(Protocol):
         ...
 
     def discard(self) -> Departure | None:
-        """Abandon it for good; synchronous. Return its pending delete, if there is one."""
+        """Abandon it for good, and release its holds; synchronous.
+
+        Return its pending delete, if there is one.
+        """
         ...
 
     def obstacle(self) -> str:
@@ -180,20 +183,6 @@ async def _lease_to_begin_with(client: CoordinationClient, place: Place) -> None
         znode.check()
 
 
-class _HoldGroup:
-    """Several holds as one: losing one of them loses it. See `abc.Hold`."""
-
-    def __init__(self, holds: Sequence[Hold]) -> None:
-        self._holds = holds
-
-    def lose(self, reason: LossReason) -> None:
-        self._holds[0].lose(reason)
-
-    def release(self) -> None:
-        for hold in self._holds:
-            hold.release()
-
-
 async def answered(departure: Departure) -> AioleadError | None:
     """Wait until a pending delete is done, as its reporter; return the servers' answer."""
     if not departure.is_done:
@@ -235,7 +224,7 @@ class Tenure:
 
     # There may be thousands.
     __slots__ = (
-        *("__weakref__", "_body", "_client", "_contest", "_gone", "_has_left", "_hold"),
+        *("__weakref__", "_body", "_client", "_contest", "_gone", "_has_left"),
         *("_is_asked_for", "_is_refusal_reported", "_lasted", "_loss", "_lost_callbacks"),
         *("_path", "_place", "_refusal", "_released", "_revocation"),
         *("_session_id", "_since", "_token", "_what"),
@@ -262,17 +251,16 @@ class Tenure:
         self._take(place)
 
     def _take(self, place: Place) -> None:
-        contest, znodes = self._contest, place.znodes
+        znodes = place.znodes
         node = znodes[-1].node
         self._place = place
         self._path = node.path
         self._token = node.token
         self._session_id = node.session_id
-        holds = [znode.hold(self, contest.hold_options) for znode in znodes]
-        self._hold: Hold = holds[0] if len(holds) == 1 else _HoldGroup(holds)
+        for znode in znodes:
+            znode.hold(self, self._contest.hold_options)
         if self._loss is not None:
             # Only a client that is being closed does that: nothing begins any more.
-            self._hold.release()
             raise ClientClosedError("the client is being closed")
         self._is_asked_for = znodes[-1].is_asked_for
 
@@ -375,7 +363,7 @@ class Tenure:
             await self._confirmation()
         except NoNodeError:
             if not self._released:
-                self._hold.lose(LossReason.DELETED)
+                self._lose_holds(LossReason.DELETED)
         self.check()
 
     async def _confirmation(self) -> None:
@@ -542,14 +530,18 @@ class Tenure:
         """The exception for what has cancelled the body, if anything has."""
         return None if self._loss is None else self._error()
 
+    def _lose_holds(self, reason: LossReason) -> None:
+        """End it against the holder's will; without effect once its place was discarded."""
+        for znode in self._place.znodes:
+            znode.lose_hold(reason)
+
     def _release(self) -> None:
         """End it, in good order or after a loss; from here on the client does the rest."""
         if self._loss is None and self._is_over_by_clock():
-            self._hold.lose(LossReason.UNCONFIRMED)
+            self._lose_holds(LossReason.UNCONFIRMED)
         lost = self._loss is not None
         self._has_left = True
         gone = self._place.discard()
-        self._hold.release()
         if not lost:
             self._gone = gone
 

@@ -121,8 +121,7 @@ class WriteHeld(Held):
 
     def _move_to(self, reader: Znode) -> None:
         """Hold the reader instead of the writer, and delete the writer; synchronous."""
-        before, self._hold = self._hold, reader.hold(self, self._contest.hold_options)
-        before.release()
+        reader.hold(self, self._contest.hold_options)
         reader.watch()
         writer, self._contender.znode, self._reader = self._contender.znode, reader, None
         self._path = reader.node.path

@@ -432,8 +432,7 @@ class Znode:
             return
         self.unwatch()
         self._report_watch_ended()
-        if self._hold is not None:
-            self._hold.lose(LossReason.INTERNAL)
+        self.lose_hold(LossReason.INTERNAL)
 
     def _report_watch_ended(self) -> None:
         if self._observer is not None:
@@ -468,16 +467,19 @@ class Znode:
         self.is_gone = True
         if self._observer is not None:
             self._observer.znode_gone()
-        if self._hold is not None:
-            self._hold.lose(LossReason.DELETED)
+        self.lose_hold(LossReason.DELETED)
 
     # --- holding ---------------------------------------------------------------------------------
 
-    def hold(self, holder: Holder, options: HoldOptions) -> Hold:
-        """Hold it under the lease."""
+    def hold(self, holder: Holder, options: HoldOptions) -> None:
+        """Hold it under the lease, until `discard`."""
         self._holder = holder
-        hold = self._hold = self._client.backend.lease.hold(self.node.path, self, **options)
-        return hold
+        self._hold = self._client.backend.lease.hold(self.node.path, self, **options)
+
+    def lose_hold(self, reason: LossReason) -> None:
+        """End its hold against the holder's will, if it has one that is not over yet."""
+        if self._hold is not None:
+            self._hold.lose(reason)
 
     def ask_holder(self) -> None:
         """Others ask the holder for a release: the present one, or the next."""
@@ -498,10 +500,17 @@ class Znode:
     # --- leaving ---------------------------------------------------------------------------------
 
     def discard(self) -> Departure | None:
-        """Abandon the znode for good; synchronous. Return its pending delete, if there is one."""
+        """Abandon the znode for good, and release its hold; synchronous.
+
+        Return its pending delete, if there is one.
+        """
         # They refer to us, too: a reference cycle would wait for the garbage collector.
-        self._hold = self._holder = self._observer = None
-        return self.withdraw()
+        hold, self._hold = self._hold, None
+        self._holder = self._observer = None
+        departure = self.withdraw()
+        if hold is not None:
+            hold.release()
+        return departure
 
     def withdraw(self) -> Departure | None:
         """As `discard`, but another znode may be created afterwards."""

@@ -324,7 +324,7 @@ async def test_lost_run_is_not_marked(a: Client, b: Client) -> None:
     with pytest.raises(ClaimLost):
         async with Once(a, PATH).claim(KEY) as run:
             assert run is not None
-            run._hold.lose(LossReason.INTERNAL)
+            run._lose_holds(LossReason.INTERNAL)
     assert await do(b)
 
 
