@@ -78,7 +78,8 @@ async def beside_body(
     """Run a function that holds, or waits to hold, while the body of an `async with` runs.
 
     An exception of the function cancels the body, and is raised on leaving, unchanged. An error of
-    the body becomes a note on it. Otherwise an exception of the body propagates unchanged.
+    the body becomes a note on it. Otherwise an exception of the body propagates unchanged. So does
+    one that ends the program, such as `SystemExit`: then the function's error becomes a note.
     The body's task counts as one that takes part in the contest, since a hold of the function may
     last until the body has ended. The contest is named in the error for a task that leaves what
     another one has entered.
@@ -122,7 +123,9 @@ async def beside_body(
     except BaseException as error:
         left = error
     left = body.leave(left)
-    if failure is not None:
+    if failure is not None and isinstance(left, (KeyboardInterrupt, SystemExit)):
+        left.add_note(f"the function beside the body failed: {failure!r}")
+    elif failure is not None:
         if isinstance(left, Exception):
             failure.add_note(f"the body raised, too: {left!r}")
         propagate(failure, None)

@@ -541,6 +541,40 @@ def test_end_of_the_program_in_the_worker_is_raised_by_the_block(
     assert seen == [kind]
 
 
+@pytest.mark.parametrize("run", ON_EVERY_LOOP.values(), ids=ON_EVERY_LOOP)
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_end_of_the_program_in_the_body_is_raised_although_the_worker_fails_then(
+    run: RunOnLoop, kind: type[BaseException]
+) -> None:
+    """A cleanup that fails must not keep the program running."""
+    seen: list[BaseException] = []
+
+    async def work(_term: Term) -> None:
+        leads.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise ValueError("of the worker")
+
+    async def main() -> None:
+        nonlocal leads
+        leads = anyio.Event()
+        async with EmbeddedServer() as server, connect(server) as client:
+            try:
+                async with Election(client, PATH).running(work):
+                    await leads.wait()
+                    raise kind
+            except BaseException as error:
+                seen.append(error)
+                raise
+
+    leads: anyio.Event
+    with pytest.raises(kind):
+        run(main)
+    assert [type(each) for each in seen] == [kind]
+    assert seen[0].__notes__ == ["the function beside the body failed: ValueError('of the worker')"]
+
+
 def test_ctrl_c_interrupts_the_worker_on_trio() -> None:
     """As it does with every other task of the program that runs at that moment."""
     interrupted: list[bool] = []
