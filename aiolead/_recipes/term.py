@@ -87,7 +87,7 @@ class HandOver:
         queue: the queue of the election.
         name: the identity of the successor; None if any will do. Of several, it is the one with the
             highest priority, then the first one. Once its znode was there and is gone, any will do.
-        check: called before each look; an exception ends this.
+        check: called before each look, and before anything follows from it; an exception ends this.
         may_lead: whether it is enough that the successor leads by now. Then no holders were before
             it.
     """
@@ -107,7 +107,7 @@ class HandOver:
         self._is_wanted: Callable[[Participant], bool] = (
             _anybody if name is None else partial(_is_named, name)
         )
-        self._check = check
+        self._check: Callable[[], object] = check or _no_check
         self._may_lead = may_lead
         self._is_there = False
         """Whether a contender was there that is the successor."""
@@ -135,17 +135,18 @@ class HandOver:
     async def _prepared(self) -> Succession:
         try:
             while True:
-                if self._check is not None:
-                    self._check()
+                self._check()
                 self._alarm.renew()
                 try:
                     if not self._is_there:
                         await self._watch_queue()
-                    if (found := await self._look()) is not None:
-                        return found
+                    found = await self._look()
                 except AioleadError as error:
                     await before_next_try(self._client, error, Step.FOLLOW)
                 else:
+                    self._check()
+                    if found is not None:
+                        return found
                     await self._alarm.wait()
         finally:
             self._alarm.close()
@@ -162,6 +163,7 @@ class HandOver:
     async def _look(self) -> Succession | None:
         """Look who is where, ask those before the successor, and watch all of them."""
         found = await entries(self._queue)
+        self._check()  # or else it might ask those that hold by now
         holders = [entry for entry in found if entry[0].is_holder]
         for leader, _, _ in holders if self._may_lead else ():
             if self._is_wanted(leader):
@@ -247,6 +249,10 @@ class HandOver:
 def _priority(who: Participant) -> float:
     priority = rules_of(basename(who.path)).priority
     return -math.inf if priority is None else priority
+
+
+def _no_check() -> None:
+    """The check of an observer, which holds nothing."""
 
 
 def _anybody(_: Participant) -> bool:
@@ -337,6 +343,11 @@ class Term(Tenure):
         super().check()
         if self._is_revoked:
             raise self._error()
+
+    def _why_not_held(self) -> Exception:
+        why = super()._why_not_held()
+        # The body has ended since it was revoked, which its own end does not hide.
+        return self._error() if self._is_revoked and not self._released else why
 
     def _ask_for(self) -> None:
         super()._ask_for()

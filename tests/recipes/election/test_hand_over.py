@@ -15,7 +15,7 @@ from kit.virtual_time import Link, passes, settled, with_virtual_server
 from recipes.blocks import term_of
 from recipes.crowd import Crowd, crowd
 
-from aiolead import Client, Election
+from aiolead import Client, Election, Term
 from aiolead._recipes import term as term_module
 from aiolead._recipes.contender_queue import ContenderQueue
 from aiolead._recipes.rivals import Entry, entries
@@ -475,6 +475,62 @@ async def test_lost_term_ends_the_hand_over(server: ServerUnderTest, a: Client) 
             tasks.start_soon(lose)
             with anyio.fail_after(PATIENCE), pytest.raises(LeadershipLost):
                 await term.hand_over("nobody", timeout=None)
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        (None, OpCode.GET_CHILDREN, 0),
+        (None, OpCode.GET_CHILDREN, 1),
+        (None, OpCode.GET_DATA, 0),
+        ("c2", OpCode.GET_CHILDREN, 0),
+        ("c2", OpCode.GET_CHILDREN, 1),
+    ],
+    ids=["watch", "listing", "contenders", "watch for a name", "listing for a name"],
+)
+@with_virtual_server
+async def test_term_that_is_lost_during_the_look_is_not_handed_over(
+    link: Link, a: Client, b: Client, c: Client, look: tuple[str | None, OpCode, int]
+) -> None:
+    """By then the next one leads: it is asked for nothing, and those behind it neither."""
+    outcome: list[object] = []
+    to, op, after = look
+
+    async def hand_over(term: Term) -> None:
+        try:
+            outcome.append(await term.hand_over(to))
+        except LeadershipLost as error:
+            outcome.append(error.reason)
+
+    async with crowd() as them, anyio.create_task_group() as tasks:
+        for name, client in (("a", a), ("b", b), ("c1", c), ("c2", c)):
+            them.come(name, to=Election(client, PATH, identity=name).leadership())
+            await passes(1.0)
+        term, before = them.inside["a"], await names(b, PATH)
+        answer = link.hold_reply(op, after=after)
+        tasks.start_soon(hand_over, term)
+        await answer.wait()
+        await b.delete(term.path)
+        await passes(0.1)
+        answer.release()
+        await passes(1.0)
+        assert outcome == [LossReason.DELETED]
+        assert await names(b, PATH) == before[1:], "nobody was asked to step behind"
+        assert list(them.inside) == ["b"]
+
+
+@on_embedded
+async def test_revoked_term_cannot_be_handed_over_once_its_body_has_ended(
+    a: Client, b: Client
+) -> None:
+    with pytest.raises(LeadershipLost):
+        async with Election(a, PATH).leadership() as term:
+            await Election(b, PATH).revoke()
+            await anyio.sleep_forever()
+    for use in (term.hand_over, term.verify):
+        with pytest.raises(LeadershipLost) as lost:
+            await use()
+        assert lost.value.reason is LossReason.REVOKED
 
 
 @on_embedded
