@@ -23,6 +23,7 @@ from .._util.contender_names import (
 )
 from .._util.escaping import repr_with_session
 from .._util.misuse import check_worker
+from .._util.tasks import cancellations, check_cancelled_since
 from ..abc import CoordinationClient
 from ..errors import (
     AioleadError,
@@ -571,7 +572,7 @@ class Election(HoldingRecipe[Term]):
         Cancellation: cancels the worker, awaits it, and resigns.
         """
         check_worker(worker, "term")
-        pause = checked_pause(pause)
+        pause, cancelled = checked_pause(pause), cancellations()
         while True:
             term: Term | None = None
             try:
@@ -584,6 +585,8 @@ class Election(HoldingRecipe[Term]):
                     raise
                 if left is not None:
                     raise left from None
+                # A cleanup that checks the term raises the loss in place of the cancellation.
+                await check_cancelled_since(cancelled)
             if term is not None and term.loss in _PAUSED_AFTER:
                 await anyio.sleep(pause)
 

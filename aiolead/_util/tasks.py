@@ -1,4 +1,4 @@
-"""The type of all task groups, and the question of whether trio runs."""
+"""The type of all task groups, whether trio runs, and whether the current task is cancelled."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVarTuple
 
 import anyio
+import anyio.lowlevel
 
 Ts = TypeVarTuple("Ts")
 
@@ -25,3 +26,19 @@ def trio_here() -> Any:
     """Trio if the current task is trio's, also in a guest loop of asyncio; else None."""
     trio = _modules.get("trio")
     return trio if trio is not None and trio.lowlevel.in_trio_task() else None
+
+
+def cancellations() -> int:
+    """How many cancellations of the current task asyncio counts; 0 on trio."""
+    return 0 if trio_here() is not None else _modules["asyncio"].current_task().cancelling()
+
+
+async def check_cancelled_since(before: int) -> None:
+    """Raise if the current task was cancelled, and an error has replaced the cancellation.
+
+    Cancel scopes cancel again. asyncio itself cancels once, but counts it: `before` is an earlier
+    result of `cancellations`.
+    """
+    await anyio.lowlevel.checkpoint_if_cancelled()
+    if cancellations() > before:
+        raise anyio.get_cancelled_exc_class()

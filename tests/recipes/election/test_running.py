@@ -28,7 +28,14 @@ from kit.clients import (
 from kit.selection import on_embedded
 from kit.tasks import ON_EVERY_LOOP, in_ordinary_task, on_asyncio
 from kit.tasks import Run as RunOnLoop
-from kit.virtual_time import VirtualClock, embedded, passes, virtually, with_virtual_server
+from kit.virtual_time import (
+    VirtualClock,
+    embedded,
+    on_virtual_time,
+    passes,
+    virtually,
+    with_virtual_server,
+)
 from kit.virtual_time import connect as connect_virtually
 from recipes.blocks import enter
 
@@ -326,6 +333,40 @@ async def test_loss_at_the_moment_of_the_cancellation_is_no_error_of_the_run() -
         while isinstance(end, BaseExceptionGroup):
             (end,) = end.exceptions
         assert isinstance(end, anyio.get_cancelled_exc_class())
+
+
+@pytest.mark.parametrize("is_in_group", [False, True])
+def test_native_cancellation_that_a_loss_replaces_ends_the_run(is_in_group: bool) -> None:
+    """asyncio cancels once: a cleanup that raises the loss, as it may in a group, replaces that."""
+
+    async def play(server: EmbeddedServer) -> None:
+        clock, terms = JumpingClock(VirtualClock()), list[Term]()
+
+        async def check_at_the_end(term: Term) -> None:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                term.check()
+
+        async def work(term: Term) -> None:
+            terms.append(term)
+            if is_in_group:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(check_at_the_end(term))
+                    await anyio.sleep_forever()
+            else:
+                await check_at_the_end(term)
+
+        async with connect_virtually(server, clock=clock) as a:
+            task = asyncio.create_task(Election(a, PATH).run(work))
+            await passes(1.0)
+            clock.jump(2 * a.session_timeout)
+            task.cancel()
+            await asyncio.wait([task], timeout=PATIENCE)
+            assert task.cancelled()
+            assert len(terms) == 1
+
+    on_virtual_time("asyncio", play)
 
 
 @virtually
