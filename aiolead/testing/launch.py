@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..errors import TransportError
+from ..errors import TransportError, UsageError
 
 __all__ = ["ChildProcess", "LaunchError", "free_ports", "wait_until"]
 
@@ -114,6 +114,19 @@ class ChildProcess:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+        self._owner = os.getpid()
+
+    def is_inherited(self) -> bool:
+        """Whether this process was forked from the one that has started the program."""
+        return os.getpid() != self._owner
+
+    def check_owner(self) -> None:
+        """Raises `UsageError` in a forked child, where the system knows no such child."""
+        if self.is_inherited():
+            raise UsageError(
+                f"the server belongs to process {self._owner}, of which this one, {os.getpid()}, "
+                "was forked: use it there, or start another one in this process"
+            )
 
     @property
     def pid(self) -> int:

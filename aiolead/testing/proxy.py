@@ -157,7 +157,7 @@ class FaultProxy:
         """
         if self._running is not None:
             raise UsageError("the proxy runs already")
-        self._running = self._given_thread or LoopThread("fault-proxy")
+        self._running = self._given_thread or LoopThread("the fault proxy")
         try:
             self._do(self._engine.listen)
         except BaseException:
@@ -167,10 +167,12 @@ class FaultProxy:
     def close(self) -> None:
         """Resets every connection and stops listening.
 
+        Does nothing in a forked child, since the proxy belongs to the parent.
+
         Raises:
             ExceptionGroup: the proxy itself failed while it ran, so what the test saw means little.
         """
-        if self._running is None:
+        if self._running is None or self._running.is_out_of_reach:
             return
         try:
             self._do(self._engine.shut)
@@ -186,7 +188,13 @@ class FaultProxy:
 
     @property
     def port(self) -> int:
-        """Where it listens; the same for its whole life."""
+        """Where it listens; the same for its whole life.
+
+        Raises:
+            UsageError: it has not chosen a free port yet, since it was not started.
+        """
+        if self._engine.port == 0:
+            raise UsageError("the proxy was not started: use `with`")
         return self._engine.port
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import uuid
 from collections.abc import Awaitable, Callable
@@ -66,7 +67,8 @@ class Sandbox:
 
     A context manager. Entering creates the chroot; leaving ends the proxies, and puts right
     whatever was done to the server, so that the next one finds it as it should be. In servers that
-    somebody else runs (`GivenServer`) the chroot is deleted, with all that is in it.
+    somebody else runs (`GivenServer`) the chroot is deleted, with all that is in it. In a forked
+    child, leaving does nothing.
 
     Clients of any kind connect to `connect_string`. Their creator closes them.
 
@@ -87,6 +89,7 @@ class Sandbox:
         self.hosts: str = str(ConnectString(target.hosts))
         self.chroot: str = f"{target.chroot}/test-{uuid.uuid4().hex}"
         self._proxies = ExitStack()
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.connect_string}>"
@@ -104,6 +107,8 @@ class Sandbox:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child: its parent still uses the chroot
         self._proxies.close()
         if isinstance(self._shared, GivenServer):
             _run(self._delete_chroot)

@@ -180,8 +180,16 @@ class BlockingServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process, serving or not, paused or not."""
-        return self._process is not None and self._process.exit_status is None
+        """Whether there is a process, serving or not, paused or not.
+
+        Raises:
+            UsageError: this is a forked child, and the server belongs to the parent. So do all
+                methods that need the process; `close` does nothing then.
+        """
+        if self._process is None:
+            return False
+        self._process.check_owner()
+        return self._process.exit_status is None
 
     def start(self, timeout: float = _START_TIMEOUT) -> None:
         """Starts the server and waits until it serves. Data that it stored before is still there.
@@ -225,6 +233,7 @@ class BlockingServer:
     def stop(self, timeout: float = _STOP_TIMEOUT) -> None:
         """Lets the server shut down in order; kills it if that takes longer than `timeout` s."""
         if self._process is not None:
+            self._process.check_owner()
             self._process.terminate(timeout)
             self._process = None
 
@@ -261,11 +270,13 @@ class BlockingServer:
 
     def signal_kill(self) -> None:
         """The first half of `close`: returns at once, so that several servers end together."""
-        if self._process is not None:
+        if self._process is not None and not self._process.is_inherited():
             self._process.signal_kill()
 
     def discard(self) -> None:
         """The second half of `close`."""
+        if self._process is not None and self._process.is_inherited():
+            return
         self._forget()
         if self._directory is not None:
             shutil.rmtree(self._directory)
@@ -314,7 +325,7 @@ class BlockingServer:
         return self._directory / "server.log"
 
     def _running(self) -> ChildProcess:
-        if self._process is None or self._process.exit_status is not None:
+        if self._process is None or not self.is_running:
             raise UsageError(f"the server on port {self.port} does not run")
         return self._process
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .._wire.codes import OpCode
 from ..errors import UsageError
+from ._proxy.thread import LoopThread
 
 if TYPE_CHECKING:
     from .embedded import EmbeddedServer, SessionInfo
@@ -30,16 +28,19 @@ class ThreadedServer:
 
     def __init__(self, server: EmbeddedServer) -> None:
         self._server = server
-        self._stack = ExitStack()
-        self._portal: BlockingPortal | None = None
+        self._thread: LoopThread | None = None
+        self._is_left = False
 
     def __enter__(self) -> Self:
-        if self._portal is not None:
+        if self._thread is not None:
             raise UsageError("a ThreadedServer can be entered only once")
-        with ExitStack() as stack:
-            portal = stack.enter_context(start_blocking_portal())
-            stack.enter_context(portal.wrap_async_context_manager(self._server))
-            self._portal, self._stack = portal, stack.pop_all()
+        self._thread = LoopThread("the embedded server")
+        try:
+            self._call(self._server.__aenter__)
+        except BaseException:
+            self._is_left = True
+            self._thread.close()
+            raise
         return self
 
     def __exit__(
@@ -48,7 +49,18 @@ class ThreadedServer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(exc_type, exc, traceback)
+        """Close the server, unless this is a forked child: the server belongs to the parent.
+
+        Nor does it while the interpreter ends, which closes the generators that are left.
+        """
+        thread = self._thread
+        if thread is None or self._is_left or thread.is_out_of_reach:
+            return
+        try:
+            self._call(lambda: self._server.__aexit__(exc_type, exc, traceback))
+        finally:
+            self._is_left = True
+            thread.close()
 
     @property
     def port(self) -> int:
@@ -63,10 +75,10 @@ class ThreadedServer:
         return self._get(lambda server: server.tls_connect_string)
 
     def stop(self) -> None:
-        self._loop.call(self._server.stop)
+        self._call(self._server.stop)
 
     def start(self) -> None:
-        self._loop.call(self._server.start)
+        self._call(self._server.start)
 
     def pause(self) -> None:
         self._get(lambda server: server.pause())
@@ -75,7 +87,7 @@ class ThreadedServer:
         self._get(lambda server: server.resume())
 
     def heal(self) -> None:
-        self._loop.call(self._server.heal)
+        self._call(self._server.heal)
 
     def set_read_only(self, read_only: bool, *, grants_sessions: bool = True) -> None:
         self._get(lambda server: server.set_read_only(read_only, grants_sessions=grants_sessions))
@@ -145,11 +157,15 @@ class ThreadedServer:
     def watches(self) -> dict[str, set[int]]:
         return self._get(lambda server: server.watches())
 
-    @property
-    def _loop(self) -> BlockingPortal:
-        if self._portal is None:
-            raise UsageError("the ThreadedServer was not entered: use `with`")
-        return self._portal
-
     def _get(self, read: Callable[[EmbeddedServer], T]) -> T:
-        return self._loop.call(read, self._server)
+        async def act() -> T:
+            return read(self._server)
+
+        return self._call(act)
+
+    def _call(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self._thread is None:
+            raise UsageError("the ThreadedServer was not entered: use `with`")
+        if self._is_left:
+            raise UsageError("the ThreadedServer was left: use it inside of its `with` block")
+        return self._thread.run(act)

@@ -56,7 +56,7 @@ class Fabric:
         """Begins to listen, if it does not yet."""
         if self._thread is not None:
             return
-        self._thread = LoopThread("ensemble-network")
+        self._thread = LoopThread("the network of the ensemble")
         for (member, peer), (quorum, election) in self._listen.items():
             target_quorum, target_election = self._ports[peer]
             self._proxies[member, peer] = [
