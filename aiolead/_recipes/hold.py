@@ -22,6 +22,7 @@ import anyio.lowlevel
 from .._client.fast import Wakeup, wait_shielded
 from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
+from .._util.misuse import check_callback
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     AioleadError,
@@ -423,8 +424,10 @@ class Tenure:
         not called for a release.
 
         Any thread may register one. If the hold is lost already, it is called in that thread.
-        Raises `UsageError` in a forked child.
+        Raises `UsageError` in a forked child, and `ConfigurationError` if it takes arguments, or is
+        async.
         """
+        check_callback("callback", callback)
         backend = self._client.backend
         if backend.is_forked:
             backend.check_home()

@@ -77,6 +77,29 @@ def check_worker(worker: object, *takes: str, is_async: bool = True) -> None:
         )
 
 
+def check_callback(name: str, callback: object, *takes: str) -> None:
+    """Refuse a callback that could not be called with these arguments, or is async.
+
+    Nobody would await its coroutine. A wrong callback would be noticed only when it is needed.
+    """
+    line = f"`def {name}({', '.join(takes)}):`"
+    if inspect.iscoroutine(callback):
+        callback.close()  # so that Python does not warn
+    is_async = inspect.iscoroutinefunction(_function_of(callback)) or inspect.iscoroutinefunction(
+        getattr(callback, "__call__", None)  # noqa: B004 - an object with an async method
+    )
+    if not callable(callback) or is_async:
+        raise ConfigurationError(f"{name}: must be a plain function, as {line}, not {callback!r}")
+    try:
+        inspect.signature(callback).bind(*takes)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{name}: is called as {line}, which {callback!r} cannot be: {error}"
+        ) from None
+    except ValueError:
+        pass  # it has none that Python knows of
+
+
 def _function_of(worker: object) -> object:
     """The function under what wraps it."""
     while isinstance(worker, functools.partial):

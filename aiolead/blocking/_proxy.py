@@ -6,6 +6,7 @@ cancels a thread. The public classes, in `__init__.py`, are generated from the a
 
 from __future__ import annotations
 
+import inspect
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterable
@@ -18,7 +19,7 @@ import anyio
 import aiolead
 
 from .._util.escaping import described, get_logger
-from .._util.misuse import check_worker
+from .._util.misuse import check_callback, check_worker
 from .._util.parsing import MalformedError, real
 from ..errors import (
     AioleadError,
@@ -118,6 +119,12 @@ class Proxy:
 
     def _hold(self, context: Any, on_lost: OnLost | None) -> Any:
         """The context of a hold, for a thread."""
+        if on_lost is not None:
+            try:
+                check_callback("on_lost", on_lost, "lost")
+            except BaseException:
+                context._is_entered = True  # it is refused, not forgotten
+                raise
         proxy = new(self._loop, context)
         assert isinstance(proxy, Context)
         proxy._adopt(on_lost)
@@ -280,9 +287,26 @@ class ClientBase(Proxy):
 
         For instance `client.call(lambda c: c.get_acl("/a"))`, or an `async def` that takes the
         client. It must not block, nor return anything that belongs to the event loop. An exception
-        from a signal handler (Ctrl-C) cancels it.
+        from a signal handler (Ctrl-C) cancels it. Raises `ConfigurationError` if `act` is no
+        function, or returns nothing to await.
         """
-        return self._loop.call(lambda: act(self._target))
+        if inspect.iscoroutine(act):
+            act.close()  # so that Python does not warn
+        if not callable(act):
+            raise ConfigurationError(
+                f"act: must be a function of the client, as `lambda c: c.get(path)`, not {act!r}"
+            )
+
+        def begin() -> Awaitable[T]:
+            result = act(self._target)
+            if not inspect.isawaitable(result):
+                raise ConfigurationError(
+                    "act: must return something to await, as `lambda c: c.get(path)` does, not "
+                    f"{described(result)}"
+                )
+            return result
+
+        return self._loop.call(begin)
 
 
 class ReadsBase(Proxy):

@@ -236,3 +236,14 @@ def test_completion_offers_public_names() -> None:
     assert {"TYPE_CHECKING", "Exports"} & offered == set()
     assert "__version__" in dir(aiolead)
     assert aiolead.__version__ == version("aiolead")
+
+
+async def test_lost_callback_that_could_not_be_called_is_refused(local: Client) -> None:
+    async def stop() -> None:
+        raise AssertionError("nobody awaits it")
+
+    wrong: list[Any] = [None, "stop", stop, functools.partial(stop), stop(), lambda lost: lost]
+    async with aiolead.Lock(local, "/lock") as held:
+        for callback in wrong:
+            with pytest.raises(ConfigurationError, match="callback: "):
+                held.add_lost_callback(callback)
