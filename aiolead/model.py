@@ -211,10 +211,24 @@ CREATOR_ALL_ACL = (ACL.auth(),)
 
 @dataclass(frozen=True, slots=True)
 class Auth:
-    """Credentials that a session presents. The secret never shows in a repr."""
+    """Credentials that a session presents. The secret never shows in a repr.
+
+    Raises:
+        ConfigurationError: `scheme` is no text, or `credential` is not bytes.
+    """
 
     scheme: str
     credential: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scheme, str) or not self.scheme:
+            raise ConfigurationError("scheme: must be text, and not empty, such as 'digest'")
+        if not isinstance(self.credential, bytes):
+            # The value is not shown: it is the secret.
+            raise ConfigurationError(
+                f"credential: must be bytes, not {type(self.credential).__name__}: "
+                "`Auth.digest(user, password)` takes text"
+            )
 
     @classmethod
     def digest(cls, user: str, password: str) -> Auth:
@@ -223,11 +237,16 @@ class Auth:
         The password is sent in the clear: use TLS where the network is not trusted.
 
         Raises:
-            ConfigurationError: the user is empty or contains a colon, or either argument cannot
-                be encoded as UTF-8.
+            ConfigurationError: the user is empty or contains a colon, or either argument is no
+                text, or cannot be encoded as UTF-8.
         """
-        if not user or ":" in user:
-            raise ConfigurationError(f"user: must be neither empty nor contain ':', not {user!r}")
+        if not isinstance(user, str) or not user or ":" in user:
+            raise ConfigurationError(
+                f"user: must be text, neither empty nor with ':', not {described(user)}"
+            )
+        if not isinstance(password, str):
+            # Such as an unset variable: "None" would be a password that everybody can guess.
+            raise ConfigurationError(f"password: must be text, not {type(password).__name__}")
         credential = unless_invalid(f"{user}:{password}".encode)
         if credential is None:
             raise ConfigurationError("user, password: must be text that can be encoded as UTF-8")

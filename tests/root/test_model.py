@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from wire.golden import FOLDER
@@ -145,10 +146,31 @@ def test_digest_of_the_documentation() -> None:
     assert acl == ACL(Permission(3), "digest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=")
 
 
-@pytest.mark.parametrize("user", ["", "a:b", ":"])
+@pytest.mark.parametrize("user", ["", "a:b", ":", b"ann", None, 3])
 def test_user_that_a_digest_cannot_name_is_refused(user: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^user: "):
         Auth.digest(user, "secret")
+
+
+@pytest.mark.parametrize("password", [None, b"secret", 5, ["secret"]])
+@pytest.mark.parametrize("make", [Auth.digest, ACL.digest, SASL.digest_md5])
+def test_password_that_is_no_text_is_refused(
+    make: Callable[[str, Any], object], password: Any
+) -> None:
+    """Such as an environment variable that is not set."""
+    with pytest.raises(ConfigurationError, match=r"^password: must be text") as caught:
+        make("ann", password)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "credential"),
+    [("", b"u:secret"), (None, b"u:secret"), (b"digest", b"u:secret"), ("digest", "u:secret")],
+)
+def test_credential_of_another_type_is_refused(scheme: Any, credential: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^(scheme|credential): must be") as caught:
+        Auth(scheme, credential)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("user", "password"), [("u", "secret\ud800"), ("u\ud800", "secret")])
