@@ -65,7 +65,7 @@ QUICK_REPAIRS, PAUSE = 3, 1.0
 
 
 class Keepers(dict[str, "ZnodeKeeper"]):
-    """The keepers of one client's znodes at, or below, one path, by their paths."""
+    """The keepers of one client's znodes at one path, by their names, which may have a number."""
 
 
 class Kept(Fixed):
@@ -262,7 +262,7 @@ class ZnodeKeeper:
     def start(self) -> None:
         """Start the job; `UsageError` if this client keeps that znode already."""
         name = self.name
-        if name and self._keepers.setdefault(name, self) is not self:
+        if name and self._keepers.setdefault(basename(name), self) is not self:
             raise UsageError(f"{self._path}: this client keeps that znode already")
         self._client.backend.spawn(self._run, self._ended)
 
@@ -463,7 +463,7 @@ class ZnodeKeeper:
     def _taken(self) -> None:
         """Record a znode that is there now; its data may differ from what is wanted."""
         name = self._naming.name = self._own.node.path
-        self._keepers[name] = self
+        self._keepers[basename(name)] = self
         self._is_overwritten = True
         self.is_blocked = False
         self._notify()
@@ -525,7 +525,7 @@ class ZnodeKeeper:
         self._notify()
 
     def _release_name(self) -> None:
-        if (name := self._naming.name) and self._keepers.get(name) is self:
+        if self._keepers.get(name := basename(self._naming.name or "")) is self:
             del self._keepers[name]
 
     def set_awaited(self, is_awaited: bool) -> None:

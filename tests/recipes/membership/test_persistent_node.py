@@ -353,6 +353,8 @@ async def test_one_client_keeps_a_node_once() -> None:
         async with node:
             with pytest.raises(UsageError, match="keeps that znode already"):
                 await enter(PersistentNode(a, PATH))
+            with pytest.raises(UsageError, match="keeps that znode already"):
+                await enter(PersistentNode(a.chroot(FOLDER), PATH.removeprefix(FOLDER)))
             assert node.is_present
         with pytest.raises(UsageError, match="entered already"):
             await enter(node)
