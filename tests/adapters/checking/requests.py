@@ -116,7 +116,7 @@ async def bad_arguments_are_refused_at_the_call(stage: Stage) -> None:
     refuses(lambda: client.create("/a", "text"), ConfigurationError)  # type: ignore[arg-type]
     refuses(lambda: client.create("/a", mode="ephemeral"), ConfigurationError)  # type: ignore[arg-type]
     refuses(lambda: client.create("/a", acl=[]), ConfigurationError)
-    refuses(lambda: client.set("/a", b"", version=-2), ConfigurationError)
+    refuses(lambda: client.set("/a", b"", version=-(2**31) - 1), ConfigurationError)
     refuses(lambda: client.transaction().commit(), ConfigurationError)
     await client.exists("/")
     assert stage.server.znodes() == before, "the tree"
