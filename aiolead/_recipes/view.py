@@ -257,7 +257,12 @@ class Reading(Generic[T]):
         self._served_in = served_in
         self._job = ClientJob(client, self._run, self._end)
         self._error: AioleadError | None = None
-        self._views: dict[View[T], None] = {}  # ordered, unlike a set
+        self._views: dict[View[T], anyio.CancelScope] = {}
+        """The scope of each view's wait for the end."""
+        self._refusal: RequestRefusedError | None = None
+        """The last refusal of a request of a reading."""
+        self._is_refused = False
+        """Whether the present reading was refused, and pauses."""
         self._began_with: set[View[T]] = set()
         """The views that were there when the present reading began."""
         self._latest: Observation[T] | None = None
@@ -330,12 +335,21 @@ class Reading(Generic[T]):
     # --- for views -----------------------------------------------------------------------------
 
     async def follow(self, view: View[T]) -> None:
-        """Publish to a view until it is cancelled, or the reading ends; raise why it has ended."""
-        self._views[view] = None
+        """Publish to a view until it is cancelled, or the reading ends; raise why it has ended.
+
+        A view without a value is not kept waiting by a refused request: that is raised.
+        """
+        scope = self._views[view] = anyio.CancelScope()
         if self.is_live and not self._is_outdated and self._latest is not None:
             view._publish(self._latest)
         try:
-            await self._job.ended.wait()
+            with scope:
+                if self._is_refused and not view._count:
+                    scope.cancel()
+                await self._job.ended.wait()
+            if scope.cancelled_caught:
+                assert self._refusal is not None, "nothing else cancels it"
+                raise self._refusal
             if self._error is not None:
                 raise self._error
         finally:
@@ -394,7 +408,12 @@ class Reading(Generic[T]):
         if isinstance(error, RequestRefusedError):
             if self._latest is None:
                 raise error  # to the task that opens the view
+            self._refusal, self._is_refused = error, True
+            for view, scope in self._views.items():
+                if not view._count:
+                    scope.cancel()
             await pause_until(self._client, error, self._changed)
+            self._is_refused = False
             return
         if action_for(error, Step.FOLLOW) is not Action.RECONNECT:
             await before_next_try(self._client, error, Step.FOLLOW)

@@ -256,6 +256,30 @@ async def prepare_views(other: Client) -> None:
     await lengthen(other)
 
 
+@virtually
+async def test_view_that_joins_a_refused_one_is_refused() -> None:
+    """The views of a group share their reads. Those that have a value keep it."""
+    async with embedded() as server, connect(server) as other:
+        await other.create("/seen")
+        await other.ensure_path("/folder")
+        await other.create("/folder/a")
+        async with holding(server, limits=LONG_REPLY) as client:
+            group = aiolead.Group(client, "/folder")
+            async with group.observe() as view:
+                members = dict(view.value)
+                await lengthen(other)
+                for _ in range(2):
+                    with anyio.fail_after(4 * SESSION), pytest.raises(RequestRefusedError):
+                        await enter(group.observe())
+                    await passes(SESSION / 4)
+                assert view.value == members
+                await shorten(other)
+                await passes(16 * SESSION)
+                assert view.is_live
+                async with group.observe() as joined:
+                    assert joined.value == view.value != members
+
+
 async def prepare_tree(other: Client) -> None:
     await other.ensure_path("/tree")
     await other.create("/tree/a", BIG)
