@@ -53,6 +53,7 @@ async def test_client_in_a_child_is_closed(a: Client) -> None:
             *(closed, 0, 0.0, None),
             *(False, view.value),
         )
+        assert " closed " in in_child(lambda: repr(a))
         assert a.healthy()
         assert a.state is SessionState.CONNECTED
         assert view.is_live

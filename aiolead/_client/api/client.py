@@ -122,9 +122,8 @@ class Client:
         """The part for recipes and adapters; also one-shot watches: `backend.make_watch`."""
 
     def __repr__(self) -> str:
-        state = self._core.machine.state.value
         session, chroot = shown_session(self.session_id), self._scope.prefix or "/"
-        return f"<Client session {session} {state} chroot={chroot}>"
+        return f"<Client session {session} {self.state.value} chroot={chroot}>"
 
     # --- the session ---------------------------------------------------------------------------
 
@@ -135,7 +134,8 @@ class Client:
         is lost first, and its holders get the grace period to stop; then the session is closed.
         Without effect if the client is closed.
 
-        Raises `UsageError` outside of the client's event loop. Any task of it may call this.
+        Raises `UsageError` outside of the client's event loop. Any task of it may call this. In a
+        forked child it leaves the session alone, which is the parent's.
 
         Cancellation: it is put off until the client is closed, which is bounded, as it is for
         `connect`. On connection loss: the session is not closed, and ends when it times out.
