@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from kit.cli import environment
 
+from aiolead._client.guardian import process
 from aiolead.cli import main
 from aiolead.cli.app import app
 from aiolead.testing import EmbeddedServer, ThreadedServer
@@ -149,3 +150,18 @@ def test_overview_is_that_of_the_commands(capsys: pytest.CaptureFixture[str]) ->
         app[name]  # imports it
     app(["--help"])
     assert overview.endswith(capsys.readouterr().out)
+
+
+GUARDIAN = """
+import sys
+with open(sys.argv[1]) as file:
+    exec(compile(file.read(), sys.argv[1], "exec"), {"__name__": "guardian"})
+print(*sorted({"ctypes", "re", "ssl", "subprocess", "typing"} & set(sys.modules)))
+"""
+
+
+def test_guardian_imports_nothing_that_takes_much_memory() -> None:
+    """There is one for each client with `close_on_crash`. `json` needs `re`."""
+    command = [sys.executable, "-I", "-S", "-c", GUARDIAN, process.__file__]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout == "re\n"

@@ -22,7 +22,10 @@ import struct
 import sys
 import threading
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the module takes half a megabyte
+    from typing import Any
 
 HEAD_START = 0.2
 """Seconds that a server has before the next one is tried, too."""
