@@ -41,10 +41,14 @@ from aiolead.testing.ensemble import BlockingEnsemble, Ensemble
 from aiolead.testing.installation import ZooKeeperNotFoundError, find_installation
 from aiolead.testing.servers import BlockingServer, ZooKeeperServer
 
-# A process that a shell starts in the background ignores Ctrl-C, as do its children. The tests
-# interrupt programs.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A process that a shell starts in the background ignores SIGINT and SIGQUIT, as do its children.
+# The tests interrupt programs.
+for _number, _default in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _default)
 
 # How long a step of an event loop takes says something about the machine, and nothing about what is
 # tested: some tests look at everything that is logged.
