@@ -638,8 +638,6 @@ class ContenderQueue:
         `MixedLayoutError`.
         """
         local, names = self.local, self.names
-        if self.has_looked:
-            return
         look = local.look
         if look is None or look.is_done:
             look = local.look = self.client.get_children(self.path)  # for all that ask meanwhile
