@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -66,6 +66,28 @@ async def test_one_hold_too_many_is_refused_and_leaves_nothing(
         await eventually(lambda: not contenders_left(server, "/c"), "no contender")
         async with Lock(client, "/c"), Lock(client, "/e"):
             pass
+
+
+async def test_error_at_the_second_hold_releases_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a watchdog would take it for a hold that its holder never releases."""
+    async with EmbeddedServer() as server, connect(server) as client:
+        lease = type(client.backend.lease)
+        held: list[str] = []
+        hold = lease.hold
+
+        def fails_at_the_second(self: Any, path: str, *owner: Any, **options: Any) -> Any:
+            held.append(path)
+            if len(held) == 2:
+                raise LookupError("the second")
+            return hold(self, path, *owner, **options)
+
+        monkeypatch.setattr(lease, "hold", fails_at_the_second)
+        with pytest.raises(LookupError, match="the second"):
+            async with Semaphore(client, "/s", 2).acquire(permits=2):
+                pytest.fail("it holds")
+        leases = client._core.machine.leases
+        await eventually(lambda: not leases.held, "nothing is held")
+        assert not leases.is_in_grace
 
 
 @pytest.mark.parametrize(("backend", "most"), [("asyncio", 10), ("trio", 30)])
