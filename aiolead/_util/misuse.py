@@ -79,8 +79,8 @@ def check_worker(worker: object, *takes: str, is_async: bool = True) -> None:
 
 
 _FITTING: WeakSet[Any] = WeakSet()
-"""The functions of methods that can be called without arguments: `inspect` takes 40 µs for each, and
-the blocking face registers one method for each hold."""
+"""The functions of methods that can be called without arguments. `inspect` takes 40 µs to tell, and
+the blocking face registers a method for each hold."""
 
 
 def check_callback(name: str, callback: object, *takes: str) -> None:
