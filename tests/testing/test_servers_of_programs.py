@@ -141,3 +141,13 @@ def test_proxy_has_no_address_before_it_starts() -> None:
     proxy = FaultProxy("127.0.0.1", 1)
     with pytest.raises(UsageError, match="was not started"):
         _ = proxy.connect_string
+
+
+@pytest.mark.anyio
+async def test_server_and_proxy_are_used_beside_any_event_loop() -> None:
+    """Trio marks its tasks by a context variable, which orders to the thread must not take over."""
+    with EmbeddedServer.in_thread() as server, FaultProxy("127.0.0.1", server.port) as proxy:
+        proxy.reset()
+        server.stop()
+        server.start()
+        assert server.znodes() == []

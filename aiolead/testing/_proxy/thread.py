@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, TypeVar
 
 from ...errors import UsageError
@@ -56,7 +57,8 @@ class LoopThread:
                 f"the interpreter ends, which has stopped {self._name}: leave its `with` block "
                 "before the program ends"
             )
-        order = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        # Not in the caller's context: by that of a task of trio, anyio would take this for trio.
+        order = Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)
         try:
             return order.result(_PATIENCE)
         except BaseException:  # such as Ctrl-C: nobody waits for it any more
