@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 import anyio
 import anyio.lowlevel
@@ -22,7 +22,7 @@ import anyio.lowlevel
 from .._client.fast import Wakeup, wait_shielded
 from .._util.escaping import in_seconds
 from .._util.internal_errors import call_back
-from .._util.misuse import check_callback
+from .._util.misuse import check_callback, not_copied
 from ..abc import CoordinationClient, FencedClient
 from ..errors import (
     AioleadError,
@@ -264,6 +264,9 @@ class Tenure:
             # Only a client that is being closed does that: nothing begins any more.
             raise ClientClosedError("the client is being closed")
         self._is_asked_for = znodes[-1].is_asked_for
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self)
 
     def __repr__(self) -> str:
         held = "held" if self.is_held else "not held"

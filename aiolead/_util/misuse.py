@@ -44,6 +44,14 @@ def left_by_another(subject: object) -> UsageError:
     )
 
 
+def not_copied(subject: object) -> UsageError:
+    """The error for an object that was to be pickled, as for another process, or copied."""
+    return UsageError(
+        f"{subject!r} can be neither pickled nor copied, since its session belongs to this "
+        "process: pass the connect string and the paths, and connect there, too"
+    )
+
+
 def check_worker(worker: object, *takes: str, is_async: bool = True) -> None:
     """Refuse a worker that could not be called with these arguments, or run.
 

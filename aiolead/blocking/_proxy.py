@@ -19,7 +19,7 @@ import anyio
 import aiolead
 
 from .._util.escaping import described, get_logger
-from .._util.misuse import check_callback, check_worker
+from .._util.misuse import check_callback, check_worker, not_copied
 from .._util.parsing import MalformedError, real
 from ..errors import (
     AioleadError,
@@ -72,6 +72,9 @@ class Proxy:
 
     def __repr__(self) -> str:
         return f"<blocking {self._target!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self)
 
     def _begin(self) -> None:
         """Called in the event loop when it was made for a value."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from aiolead import blocking
 from aiolead.blocking import admin
-from aiolead.errors import ConfigurationError
+from aiolead.errors import ConfigurationError, UsageError
 from aiolead.model import Quota
 from aiolead.testing import ThreadedServer
 
@@ -89,3 +91,15 @@ def test_operators_calls_need_a_client_for_threads(name: str) -> None:
     rest = [*path, Quota(count=1)] if name == "set_quota" else path
     with pytest.raises(ConfigurationError, match=r"client of aiolead\.blocking, .*aiolead\.admin"):
         getattr(admin, name)(wrong, *rest)
+
+
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_objects_of_a_session_are_not_pickled(
+    client: blocking.Client, duplicate: Callable[[object], object]
+) -> None:
+    """As for another process. The same goes for what contains them."""
+    lock = blocking.Lock(client, "/lock")
+    with lock as held:
+        for each in (client, lock, held, client.chroot("/a")):
+            with pytest.raises(UsageError, match=r"neither pickled nor copied, .* connect there"):
+                duplicate(each)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import os
+import pickle
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
@@ -247,3 +249,14 @@ async def test_lost_callback_that_could_not_be_called_is_refused(local: Client) 
         for callback in wrong:
             with pytest.raises(ConfigurationError, match="callback: "):
                 held.add_lost_callback(callback)
+
+
+async def test_objects_of_a_session_are_not_pickled(local: Client) -> None:
+    """As for another process. The same goes for what contains them."""
+    async with aiolead.Lock(local, "/lock") as held:
+        for each in (local, local.chroot("/a"), aiolead.Lock(local, "/lock"), held, [local]):
+            with pytest.raises(UsageError, match=r"neither pickled nor copied, .* connect there"):
+                pickle.dumps(each)
+        for each in (local, local.chroot("/a"), held, [local]):
+            with pytest.raises(UsageError, match=r"neither pickled nor copied, .* connect there"):
+                copy.deepcopy(each)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, final
 from weakref import WeakValueDictionary
 
 from anyio.lowlevel import checkpoint
@@ -124,6 +124,12 @@ class Client:
     def __repr__(self) -> str:
         session, chroot = shown_session(self.session_id), self._scope.prefix or "/"
         return f"<Client session {session} {self.state.value} chroot={chroot}>"
+
+    def __reduce__(self) -> NoReturn:
+        # For `pickle` and `copy`; recipes have a client, so it is for them, too.
+        from ..._util.misuse import not_copied
+
+        raise not_copied(self)
 
     # --- the session ---------------------------------------------------------------------------
 
