@@ -184,6 +184,10 @@ class PersistentWatches:
 
     def __init__(self) -> None:
         self.by_path: dict[str, PersistentWatch] = {}
+        self._setting_again: dict[str, int] = {}
+        """How many unanswered requests set one-shot watches of such a path again."""
+        self._last: dict[str, EventType] = {}
+        """Whether the last event of such a path was a creation or a deletion."""
 
     def __len__(self) -> int:
         return sum(len(persistent.streams) for persistent in list(self.by_path.values()))
@@ -195,6 +199,8 @@ class PersistentWatches:
 
     def fire(self, type_: EventType, path: str, zxid: int) -> None:
         """Pass an event to the streams; the server sends one for all watches that it concerns."""
+        if path in self._setting_again and self._is_repeated(type_, path):
+            return
         of_children = type_ is EventType.CHILDREN_CHANGED
         persistent = self.by_path.get(path)
         for stream in persistent.streams if persistent is not None else ():
@@ -218,8 +224,34 @@ class PersistentWatches:
                 if not stream.recursive:
                     stream.report(EventType.CHILDREN_CHANGED, path, zxid)
 
+    def setting_again(self, path: str) -> None:
+        """One-shot watches of a path are about to be set again; `set_again` follows.
+
+        The server then reports what has happened to the znode since, although it has sent that to
+        the streams before.
+        """
+        self._setting_again[path] = self._setting_again.get(path, 0) + 1
+
+    def set_again(self, path: str) -> None:
+        """Such a request was answered, or has failed."""
+        left = self._setting_again.pop(path, 1) - 1
+        if left:
+            self._setting_again[path] = left
+        else:
+            self._last.pop(path, None)
+
+    def _is_repeated(self, type_: EventType, path: str) -> bool:
+        """Whether a creation or deletion is reported again: the other one has to come between."""
+        if type_ not in (EventType.CREATED, EventType.DELETED):
+            return False
+        before = self._last.get(path)
+        self._last[path] = type_
+        return before is type_
+
     def connection_lost(self) -> None:
         """The server has forgotten everything; events are missed from now on."""
+        self._setting_again.clear()
+        self._last.clear()
         for path, persistent in list(self.by_path.items()):
             persistent.mode = None
             if not persistent.is_needed:

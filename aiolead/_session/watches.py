@@ -162,6 +162,24 @@ class Leaving:
         pass  # the connection is lost, and with it the server's watches
 
 
+class SettingAgain:
+    """A request that sets the one-shot watches of a path again, beside persistent ones."""
+
+    def __init__(self, persistent: PersistentWatches, path: str) -> None:
+        self._persistent = persistent
+        self._path = path
+        persistent.setting_again(path)
+
+    def sending(self, body: bytes) -> bytes | None:
+        return body
+
+    def armed(self, *, missing: bool = False) -> None:
+        self._persistent.set_again(self._path)
+
+    def abandon(self) -> None:
+        self._persistent.set_again(self._path)
+
+
 class WatchRegistry:
     """All watches of a session.
 
@@ -328,7 +346,11 @@ class WatchRegistry:
         kinds = [k for k in WatchKind if path in self._armed[k] and self.is_one_shot(path, k)]
         if kinds:
             request = _set_watches(self._seen(), ((path, kind) for kind in kinds))
-            self._send(request, on_error=lambda error: self._not_set_again(request, error))
+            self._send(
+                request,
+                SettingAgain(self.persistent, path),
+                on_error=lambda error: self._not_set_again(request, error),
+            )
 
     def _not_set_again(self, request: SetWatches, error: AioleadError) -> None:
         self._check_passing(error)

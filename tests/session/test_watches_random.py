@@ -266,6 +266,29 @@ STEP = st.one_of(
     version=VERSIONS[0],
     steps=[("join", "/a"), ("open", "/a", False), ("delete", "/a"), ("join", "/a")],
 )
+@example(  # a watch is set again behind a deletion that the first stream has seen
+    version=VERSIONS[0],
+    steps=[
+        ("open", "/a", True),
+        ("watch", "children", "/a"),
+        ("join", "/a"),
+        ("open", "/a", False),
+        ("delete", "/a"),
+    ],
+)
+@example(  # the same behind a creation, as another stream is closed
+    version=VERSIONS[0],
+    steps=[
+        ("create", "/a"),
+        ("open", "/a", True),
+        ("open", "/a/b", False),
+        ("exchange",),
+        ("watch", "exists", "/a/b"),
+        ("exchange",),
+        ("close", 1),
+        ("create", "/a/b"),
+    ],
+)
 @settings(max_examples=150, deadline=None)
 def test_watches_get_every_change_or_a_gap(
     version: Version, steps: list[tuple[object, ...]]
