@@ -148,6 +148,8 @@ hold of a process stopped again: waits a 1; holds a 1; 1 stopped a; 5 gone a 1; 
     6.1 stopped a; 9 continued a; 9.1 left a 1 was_lost => ok
 hold that goes on between two stops: waits a 1; holds a 1; 1 stopped a; 5 gone a 1; 6 continued a;
     11.5 stopped a; 12 continued a; 12.2 left a 1 was_lost => I2
+hold that goes on until it is stopped for good: waits a 1; holds a 1; 1 stopped a; 5 gone a 1;
+    6 continued a; 11.5 stopped a => [is_complete=no] I2
 znode created before the revocation: waits a 1; holds a 1; 1 stepped_down a 1 lost; 1.5 gone a 1;
     2 creates a 2; 2.5 revoked a; 2.7 left a 1 was_lost; joined a; holds a 2; 2.9 gone a 2;
     3 left a 2 was_lost => ok

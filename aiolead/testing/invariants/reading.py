@@ -154,7 +154,8 @@ class Turn:
             was_in = stop.start <= instant and stop.end > instant - horizon
             if was_in or (missed > 0.0 and instant < stop.start < self.over):
                 if stop.end == inf:
-                    return True
+                    # It ran up to a stop that followed.
+                    return was_in or stop.start - missed <= instant + slack
                 missed += max(0.0, min(stop.end, self.over) - max(stop.start, self.hold.at))
         return missed > 0.0 and self.over - missed <= instant + slack
 
