@@ -117,8 +117,11 @@ def _end(events: list[Event], begin: int) -> int:
     return len(events)
 
 
-def _seconds_missed(events: list[Event], name: str, begin: float, until: float, at: float) -> float:
-    """For how many whole seconds of a hold its process did not run, of those that count at `at`."""
+def _is_excused(events: list[Event], name: str, begin: float, until: float, at: float) -> bool:
+    """Whether a hold whose process had been stopped at `at`, or shortly before, was over by then.
+
+    The seconds in which the process did not run do not count, also those of later stops.
+    """
     spans: list[list[float]] = []
     for event in events:
         if isinstance(event, Stopped) and event.contender == name:
@@ -127,12 +130,18 @@ def _seconds_missed(events: list[Event], name: str, begin: float, until: float, 
             spans[-1][1] = event.at
     relevant = [(a, b) for a, b in spans if a <= at and b > at - TAU]
     if any(b == inf for _, b in relevant):
-        return inf
+        return True
+    if not any(a < until and b > max(a, begin) for a, b in relevant):
+        return False
+    later = [(a, b) for a, b in spans if at < a < until]
+    until = min([until, *(a for a, b in later if b == inf)])
     if until == inf:
-        return 0.0
-    return sum(
-        any(a <= second < b for a, b in relevant) for second in range(int(begin), int(until))
+        return False
+    missed = sum(
+        any(a <= second < b for a, b in relevant + later)
+        for second in range(int(begin), int(until))
     )
+    return until - missed <= at
 
 
 def _begun_too_early(events: list[Event], places: int) -> list[tuple[float, str]]:
@@ -149,8 +158,7 @@ def _begun_too_early(events: list[Event], places: int) -> list[tuple[float, str]
             end = _end(events, other)
             if holder.line == entered.line and other < begin < end:
                 until = events[end].at if end < len(events) else inf
-                missed = _seconds_missed(events, holder.contender, holder.at, until, entered.at)
-                if not (missed and (missed == inf or until - missed <= entered.at)):
+                if not _is_excused(events, holder.contender, holder.at, until, entered.at):
                     others += 1
         if others >= places:
             found.append((entered.at, entered.contender))
