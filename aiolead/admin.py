@@ -20,6 +20,7 @@ from ._client.api.transactions import Transaction, TransactionResult
 from ._client.core import Core, PendingReply
 from ._client.ensemble_config import decode_config, read_config
 from ._session.requests import UNPROVEN_WRITE
+from ._util.escaping import described
 from ._util.parsing import MalformedError, shown, text, whole
 from ._wire.codes import OpCode
 from ._wire.config_text import CONFIG_PATH, parse_server
@@ -157,6 +158,8 @@ async def reconfig(
 def _checked_servers(name: str, servers: Sequence[ServerSpec | str]) -> str:
     if isinstance(servers, (str, ServerSpec)):
         raise ConfigurationError(f"{name}: must be a list of servers, not one: {str(servers)!r}")
+    if not isinstance(servers, Iterable):
+        raise ConfigurationError(f"{name}: must be a list of servers, not {described(servers)}")
     specs: list[ServerSpec] = []
     for server in servers:
         try:

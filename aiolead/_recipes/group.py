@@ -38,6 +38,7 @@ from .recipe import (
     checked_name,
     checked_number,
     checked_on_disconnect,
+    checked_several,
 )
 from .view import ChildReader, Observation, Reading, View, plain
 
@@ -517,9 +518,8 @@ class Partitioner(Recipe):
 
 
 def _checked_items(items: Iterable[str]) -> frozenset[str]:
-    if isinstance(items, str):
-        raise ConfigurationError(f"items: must be several names, not the str {items!r}")
-    found = frozenset(checked_name("items", item) for item in items)
+    several = checked_several("items", items, "names")
+    found = frozenset(checked_name("items", item) for item in several)
     if len(found) > MAX_ITEMS:
         raise ConfigurationError(f"items: are {len(found)}, at most {MAX_ITEMS} are allowed")
     return found

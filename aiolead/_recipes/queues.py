@@ -61,6 +61,7 @@ from .recipe import (
     checked_number,
     checked_on_invalid,
     checked_path,
+    checked_several,
 )
 
 _FEW = 1000
@@ -407,9 +408,8 @@ class _Queue(HoldingRecipe[QueueItem[V]], Generic[V]):
         return await self._producer.size()
 
     async def _put(self, prefix: str, items: Iterable[V]) -> list[str]:
-        if isinstance(items, (bytes, bytearray, str)):
-            raise ConfigurationError("items: must be several of them, each bytes; or use put()")
-        bodies = [encode([encoded(self._codec, data, name="data")]) for data in items]
+        several = checked_several("items", items, "items (one is for put())")
+        bodies = [encode([encoded(self._codec, data, name="data")]) for data in several]
         if not bodies:
             raise ConfigurationError("items: must not be empty")
         return await self._producer.put(prefix, bodies)

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .._util.contender_names import REVOKED, UNREADY
 from .._util.escaping import described
@@ -21,6 +21,8 @@ from ..errors import ConfigurationError, InvalidDataError
 from ..model import ACL
 from ..paths import validate
 from .reading import MAX_IDENTITY
+
+V = TypeVar("V")
 
 OnDisconnect = Literal["keep", "resign"]
 OnRevocation = Literal["ignore", "resign"]
@@ -161,6 +163,13 @@ def _checked_real(
     if not least <= number <= most:
         raise ConfigurationError(f"{name}: must be {allowed}, not {described(value)}")
     return number
+
+
+def checked_several(name: str, values: Iterable[V], of: str) -> list[V]:
+    """Return the values as a list. A text and bytes are one value, and not several."""
+    if isinstance(values, (str, bytes, bytearray)) or not isinstance(values, Iterable):
+        raise ConfigurationError(f"{name}: must be several {of}, not {described(values)}")
+    return list(values)
 
 
 def checked_name(what: str, name: str) -> str:

@@ -18,6 +18,8 @@ from typing import Any, Generic, TypeVar, cast, final, overload
 import anyio
 import anyio.lowlevel
 
+from .._util.escaping import described
+from .._util.misuse import check_callback
 from ..abc import CoordinationClient
 from ..errors import (
     BadVersionError,
@@ -370,6 +372,10 @@ class SharedValue(Recipe, Generic[T]):
         `ConnectionLossError` or `SessionExpiredError`, with the outcome `UNKNOWN`.
         """
         data = encoded(self._codec, value)
+        if not isinstance(expected, Versioned):
+            raise ConfigurationError(
+                f"expected: must be the result of a read or write, not {described(expected)}"
+            )
         stat = await compare_and_set(self._client, self._path, data, expected.stat, self._acl)
         return None if stat is None else Versioned(value, stat)
 
@@ -380,6 +386,7 @@ class SharedValue(Recipe, Generic[T]):
         `InvalidDataError` if the codec refuses the data. Cancellation: the last attempt may be
         applied. On connection loss: as `compare_and_set`.
         """
+        check_callback("change", change, "value")
         value = self._default
 
         def new_data(data: bytes, stat: Stat | None) -> bytes:

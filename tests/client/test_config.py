@@ -132,6 +132,8 @@ async def test_refused_change_takes_a_zxid(changeable: Network) -> None:
         ({"members": []}, "at least one"),
         ({"members": [THIRD], "leaving": [1]}, "cannot be combined with"),
         ({"joining": THIRD}, "list of servers"),
+        ({"joining": None}, "list of servers"),
+        ({"members": -1}, "list of servers"),
         ({"joining": "server.1=a:1:2;3"}, "list of servers"),
         ({"joining": ["zk1"]}, "joining: no server.N="),
         ({"joining": [ServerSpec(1, (("a b", 1, 2),))]}, "joining: "),

@@ -159,6 +159,7 @@ ROWS: dict[str, list[Row]] = {
         (lambda c: aiolead.Queue(c, PATH, max_attempts=2, dead_letters="x"), "path"),
         (lambda c: aiolead.Queue(c, PATH, max_attempts=2, dead_letters="/"), "path"),
         (lambda c: queue(c).put("x"), "data"),
+        *((lambda c, given=given: queue(c).put_many(given), "items") for given in (None, 5, "x")),
         (lambda c: queue(c).put_many(b"x"), "items"),
         (lambda c: queue(c).put_many([]), "items"),
         (lambda c: queue(c).get(timeout=-1), "timeout"),
@@ -200,6 +201,7 @@ ROWS: dict[str, list[Row]] = {
         [
             {"path": "/"},
             {"items": "abc"},
+            {"items": None},
             {"items": ["a/b"]},
             {"items": list(map(str, range(3000)))},
             {"identity": "a/b"},
@@ -267,6 +269,11 @@ ROWS: dict[str, list[Row]] = {
         *each(aiolead.SharedValue, [{"path": "/"}, {"on_invalid": 1}, {"codec": int}]),
         *each(aiolead.SharedValue, [{"default": 2**31}], codec=INT),
         *each(aiolead.SharedValue, [{"default": "text"}]),
+        (lambda c: aiolead.SharedValue(c, PATH).compare_and_set(None, b"x"), "expected"),  # type: ignore[arg-type]
+        *(
+            (lambda c, given=given: aiolead.SharedValue(c, PATH).update(given), "change")
+            for given in (None, b"x", work, lambda: b"x")
+        ),
         *(share(value) for value in (5, [1, 2, 3], "text", {"a": 1}, None, 1.5)),
         *(share(value, default="", codec=Codec.text()) for value in (5, b"text", None)),
         *(share(value, default=0, codec=Codec.int64()) for value in ("5", 1.0, True, None)),
