@@ -447,10 +447,15 @@ class TenureContext(Generic[R_co]):
         self._unmark()
         wrong = left_by_another(self._contest)
         try:
-            await tenure._release_elsewhere()
+            await release_elsewhere(tenure)
         except AioleadError as error:
             raise wrong from error
         raise wrong
+
+
+async def release_elsewhere(tenure: Tenure) -> None:
+    """Release a tenure in another task than the one that entered, and may wait in its body."""
+    await tenure._release_elsewhere()
 
 
 def silence(context: object) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast, final
 
@@ -33,6 +34,7 @@ from .holding import (
     contest_of,
     enter_recipe,
     leave_recipe,
+    release_elsewhere,
     silence,
 )
 
@@ -100,14 +102,18 @@ class MultiHeld:
 
         An error of one does not keep the others: it is raised once all are released.
         """
-        failure: BaseException | None = None
-        for held in reversed(self.holds):
-            try:
-                await held.release()
-            except BaseException as error:
-                failure = error if failure is None else _first_to_raise(failure, error)
-        if failure is not None:
-            raise failure
+        await _all_done(held.release for held in reversed(self.holds))
+
+
+async def _all_done(releases: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    failure: BaseException | None = None
+    for release in releases:
+        try:
+            await release()
+        except BaseException as error:
+            failure = error if failure is None else _first_to_raise(failure, error)
+    if failure is not None:
+        raise failure
 
 
 def _first_to_raise(error: BaseException, later: BaseException) -> BaseException:
@@ -227,7 +233,7 @@ class _MultiContext(TenureContext[R_co], Generic[R_co]):
         self._check_home()
         wrong = left_by_another(self._contest)
         try:
-            await MultiHeld(tuple(self._holds)).release()
+            await _all_done(partial(release_elsewhere, held) for held in reversed(self._holds))
         except AioleadError as error:
             raise wrong from error
         raise wrong

@@ -204,14 +204,18 @@ async def test_consumed_item_is_released(client: Client, other: Client) -> None:
 
 
 @on_embedded
-async def test_condition_left_while_it_waits_is_not_locked(client: Client, other: Client) -> None:
+@pytest.mark.parametrize("is_one_of_several", [False, True])
+async def test_condition_left_while_it_waits_is_not_locked(
+    client: Client, other: Client, is_one_of_several: bool
+) -> None:
     condition, has_ended = Condition(client, PATH), anyio.Event()
-    context = condition.acquire()
+    several = MultiLock(condition, Lock(client, "/zzz"))
+    context: Any = several.acquire() if is_one_of_several else condition.acquire()
 
     async def wait() -> None:
         async with context as held:
             with pytest.raises(UsageError, match="resigned"):
-                await held.wait()
+                await (held.holds[0] if is_one_of_several else held).wait()
         has_ended.set()
 
     async with anyio.create_task_group() as tasks:
