@@ -54,7 +54,8 @@ def test_stop_closes_every_session(
 ) -> None:
     with leading(election, host) as (program, _, _):
         status = host.statuses.get(number, 0)
-        election.stop(program, number, whole_group=to == "group", status=status)
+        to_all, or_else = to == "group", host.or_else
+        election.stop(program, number, whole_group=to_all, status=status, or_else=or_else)
         if "aiohttp" in " ".join(host.command):
             # The client raised nothing that would keep the next hook from running.
             assert sum("ran its next hook" in line for line in program.lines) == host.workers

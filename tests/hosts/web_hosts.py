@@ -32,6 +32,7 @@ class WebHost:
         stops: the signals that close the session of each worker.
         workers: how many processes contend.
         statuses: the exit status after each signal, where it is not 0.
+        or_else: another status that chance gives, after any of the signals.
         ready: a pattern for the line of each worker that handles signals from then on; empty if a
             worker does so before it contends.
     """
@@ -40,6 +41,7 @@ class WebHost:
     stops: tuple[tuple[Signals, To], ...] = (TERMINATE, TERMINATE_ALL, INTERRUPT, INTERRUPT_ALL)
     workers: int = 1
     statuses: Mapping[Signals, int] = field(default_factory=dict)
+    or_else: int = 0
     ready: str = ""
 
     def arguments(self) -> list[str]:
@@ -98,9 +100,14 @@ WEB_HOSTS = {
     "hypercorn-quart-trio": WebHost(
         _hypercorn("-k", "trio", "quart_app:app"), stops=_NOT_TERMINATE_ALL
     ),
-    # As soon as one of its workers has ended, hypercorn terminates those that still shut down.
+    # As soon as one of its workers has ended, hypercorn terminates those that still shut down. It
+    # takes over the status of a killed worker, unless it looks between the end of the worker's pipe
+    # and that of the worker, as it nearly always does on an idle machine.
     "hypercorn-workers": WebHost(
-        _hypercorn("-w", "2", "guarded_app:app"), stops=(TERMINATE, TERMINATE_ALL), workers=2
+        _hypercorn("-w", "2", "guarded_app:app"),
+        stops=(TERMINATE, TERMINATE_ALL),
+        workers=2,
+        or_else=256 - SIGTERM,
     ),
     "granian": WebHost(
         _granian("--workers", "2", "starlette_app:app"), workers=2, ready=r"Started worker-\d+"
