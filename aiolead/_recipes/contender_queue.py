@@ -159,25 +159,24 @@ class Ahead:
             self._watches.pop(name).close()
         self.gone.intersection_update(names)
         new = [name for name in names if name not in self._watches and name not in self.gone]
-        complete = await self._read_new(new, own) if new or not own.is_watched else True
+        complete = True
+        if new or not own.is_watched:
+            ours = [name for name in new if self._queue.local.waits(name)]
+            with self._queue.client.pipelined():
+                own_look = None if own.is_watched else own.send_look()
+                looks = [self._look(name) for name in new if name not in ours]
+            complete = await self._looked(looks)
+            if own_look is not None:
+                try:
+                    await own_look
+                except NoNodeError:
+                    raise NodeGone from None
+            # Waiters of ours have sent the same look before us, so it was answered before ours.
+            looks = [self._look(name) for name in ours if not self._join(name)]
+            complete = await self._looked(looks) and complete
         there, before = self._watches.keys() - self.gone, self.outlived
         self.outlived = tuple(name for name in names if name in there or name in before)
         return complete
-
-    async def _read_new(self, new: Sequence[str], own: Znode) -> bool:
-        ours = [name for name in new if self._queue.local.waits(name)]
-        with self._queue.client.pipelined():
-            own_look = None if own.is_watched else own.send_look()
-            looks = [self._look(name) for name in new if name not in ours]
-        complete = await self._looked(looks)
-        if own_look is not None:
-            try:
-                await own_look
-            except NoNodeError:
-                raise NodeGone from None
-        # Waiters of ours have sent the same look before us, so it was answered before ours.
-        looks = [self._look(name) for name in ours if not self._join(name)]
-        return await self._looked(looks) and complete
 
     def _look(self, name: str) -> tuple[str, Reply[tuple[bytes, Stat]]]:
         queue = self._queue
