@@ -180,9 +180,6 @@ class OwnNames:
 class Departure(Protocol):
     """A pending delete, or several as one."""
 
-    is_awaited: bool
-    """Whether a caller waits, and so reports a refusal; otherwise it is logged."""
-
     @property
     def is_done(self) -> bool:
         """Whether the znode is known to be gone, or the delete was refused."""
@@ -192,6 +189,14 @@ class Departure(Protocol):
     def error(self) -> AioleadError | None:
         """The servers' answer once `is_done`: a `ReleaseError` if they refused."""
         ...
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a caller waits, and so reports a refusal; otherwise it is logged."""
+        ...
+
+    @is_awaited.setter
+    def is_awaited(self, is_awaited: bool) -> None: ...
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Register a callback, called synchronously; at once if it is done."""

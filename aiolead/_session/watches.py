@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from .._util.internal_errors import call_back
 from .._wire.codes import AddWatchMode, OpCode, WatcherType, server_error
@@ -43,7 +43,7 @@ class WatchKind(enum.Enum):
         self.wire = WatcherType.CHILDREN if list_ == "child" else WatcherType.DATA
 
     # The kinds are keys of dicts for each event; that of `Enum` is written in Python.
-    __hash__ = object.__hash__
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
 
 
 List = WatchKind | AddWatchMode
