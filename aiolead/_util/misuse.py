@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 from weakref import WeakSet
 
@@ -96,8 +97,9 @@ def check_callback(name: str, callback: object, *takes: str) -> None:
 
     Nobody would await its coroutine. A wrong callback would be noticed only when it is needed.
     """
-    method = getattr(callback, "__func__", None)
-    if not takes and method in _FITTING:
+    function = getattr(callback, "__func__", None)
+    is_kept = not takes and isinstance(function, FunctionType)
+    if is_kept and function in _FITTING:
         return
     line = f"`def {name}({', '.join(takes)}):`"
     if inspect.iscoroutine(callback):
@@ -116,8 +118,8 @@ def check_callback(name: str, callback: object, *takes: str) -> None:
     except ValueError:
         pass  # it has none that Python knows of
     else:
-        if method is not None and not takes:
-            _FITTING.add(method)
+        if is_kept:
+            _FITTING.add(function)
 
 
 def _function_of(worker: object) -> object:

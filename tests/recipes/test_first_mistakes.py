@@ -10,6 +10,7 @@ import pickle
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import version
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -249,6 +250,23 @@ async def test_lost_callback_that_could_not_be_called_is_refused(local: Client) 
         for callback in wrong:
             with pytest.raises(ConfigurationError, match="callback: "):
                 held.add_lost_callback(callback)
+
+
+async def test_lost_callback_may_be_any_method(local: Client) -> None:
+    class Plain:
+        def stop(self) -> None: ...
+
+    class NotReferable:
+        """Its objects can be in no set of weak references."""
+
+        __slots__ = ()
+
+        def __call__(self, _bound_to: object) -> None: ...
+
+    right = [Plain().stop, Plain().stop, MethodType(NotReferable(), 1), [].clear]
+    async with aiolead.Lock(local, "/lock") as held:
+        for callback in right:
+            held.add_lost_callback(callback)
 
 
 async def test_objects_of_a_session_are_not_pickled(local: Client) -> None:
