@@ -106,6 +106,7 @@ class MultiHeld:
 
 
 async def _all_done(releases: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Await each release, also behind one that failed; raise the error that matters most."""
     failure: BaseException | None = None
     for release in releases:
         try:

@@ -54,7 +54,8 @@ def test_stop_closes_every_session(
 ) -> None:
     with leading(election, host) as (program, _, _):
         status = host.statuses.get(number, 0)
-        to_all, or_else = to == "group", host.or_else
+        to_all = to == "group"
+        or_else = host.or_else if to_all else 0
         election.stop(program, number, whole_group=to_all, status=status, or_else=or_else)
         if "aiohttp" in " ".join(host.command):
             # The client raised nothing that would keep the next hook from running.

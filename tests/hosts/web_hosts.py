@@ -32,7 +32,7 @@ class WebHost:
         stops: the signals that close the session of each worker.
         workers: how many processes contend.
         statuses: the exit status after each signal, where it is not 0.
-        or_else: another status that chance gives, after any of the signals.
+        or_else: another status that chance gives after a signal to the whole group; 0 for none.
         ready: a pattern for the line of each worker that handles signals from then on; empty if a
             worker does so before it contends.
     """
